@@ -1,8 +1,9 @@
-//! `cargo xtask conformance record`: runs the manifests of the conformance tests under a real kubelet, and keeps what it
-//! reports beside them.
+//! `cargo xtask conformance record`: runs the manifests of the conformance tests under a real kubelet, and stores what
+//! it reports beside them.
 //!
-//! The kubelet is built with Go, runs on a private containerd 2.x, has no API server, and takes the manifests as static pods.
-//! A recording is made when nothing has changed for a while: it does not depend on what anybody expects.
+//! The kubelet is built with Go, runs on a private containerd 2.x without an API server, and gets the manifests as
+//! static pods. A recording is made once nothing has changed for a while, so it does not depend on what anybody
+//! expects.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,26 +17,26 @@ use serde_json::{Value, json};
 
 use crate::go_tools;
 
-/// The name of the node, as in the tests.
+/// The name of the node, the same as in the tests.
 const NODE: &str = "n";
 /// Longer than any pod waits for anything.
 const REST: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(300);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// Manifests that need a feature which is off in this version of the kubelet.
+/// Manifests that need a feature which is off by default in this version of the kubelet.
 const GATES: &[(&str, &str)] = &[("stop-signal", "ContainerStopSignals")];
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Conformance {
-    /// Run the manifests under a kubelet, and keep what it reports. As root, with Go
+    /// Run the manifests under a kubelet, and store what it reports; needs root and Go
     Record(RecordArgs),
 }
 
 #[derive(clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Only these manifests, by name [default: all]
+    /// Record only these manifests, by name [default: all]
     names: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ fn record_with(gates: &Value, manifests: &BTreeMap<String, String>) -> anyhow::R
     let containerd = Containerd::start(Flavor::V2)?;
     let kubelet = Kubelet::start(&containerd, NODE, gates)?;
     for (name, manifest) in manifests {
-        // As the tests do it.
+        // The same replacement as in the tests.
         let with_image = format!("image: {BUSYBOX}\n      imagePullPolicy: IfNotPresent\n");
         let manifest = manifest.replace("image: busybox\n", &with_image);
         fs::write(kubelet.manifests().join(format!("{name}.yaml")), manifest)?;
@@ -91,7 +92,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/rubelet/tests/conformance/pods")
 }
 
-/// The manifests by name, without those that cannot be recorded.
+/// Returns the manifests by name, without those that cannot be recorded.
 fn manifests(names: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut manifests = BTreeMap::new();
     for entry in fs::read_dir(folder())?.flatten() {
@@ -116,7 +117,7 @@ fn needs_objects(manifest: &str) -> bool {
     ["configMap", "ConfigMap", "secret", "Secret"].iter().any(|word| manifest.contains(word))
 }
 
-/// The pods, by the name of their manifest, when none of them has changed for a while.
+/// Returns the pods, by the name of their manifest, once none of them has changed for a while.
 fn at_rest(
     kubelet: &Kubelet,
     manifests: &BTreeMap<String, String>,
@@ -124,7 +125,7 @@ fn at_rest(
     let mut last = BTreeMap::new();
     let mut quiet = Duration::ZERO;
     let rested = wait::until(LIMIT, || {
-        // The condition is that nothing happens, so there is nothing to wait for but time.
+        // The condition is that nothing happens, so all that can be waited for is time.
         let _ = wait::until(BETWEEN_LOOKS, || None::<()>);
         let now = by_manifest(kubelet.pods()?);
         let is_same = now == last && manifests.keys().all(|name| now.contains_key(name));

@@ -1,7 +1,7 @@
-//! `cargo xtask critest`: upstream's conformance tests against `rubelet runtime`.
+//! `cargo xtask critest`: the upstream conformance tests against `rubelet runtime`.
 //!
-//! What is known not to pass is listed here with its reason, and in `docs/runtime.md`; anything else that fails is an
-//! error, and so is an entry that passes now.
+//! Specs that are known to fail are listed here with the reason, and in `docs/runtime.md`. Any other failure is an
+//! error, and so is an entry that now passes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::{go_tools, run};
 /// Arguments of `cargo xtask critest`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only specs whose name fits this regular expression
+    /// Run only specs whose name matches this regular expression
     #[arg(long, default_value = "")]
     focus: String,
-    /// Print the report of every spec that failed
+    /// Print the report of every failed spec
     #[arg(long)]
     details: bool,
 }
 
-/// Beginnings of names, and why these cannot pass here.
+/// Beginnings of spec names, and why these cannot pass here.
 const KNOWN: &[(&str, &str)] = &[
     ("Streaming ", "Exec, Attach and PortForward answer Unimplemented"),
     ("Image Manager public image with", REGISTRY),
@@ -51,7 +51,7 @@ const REGISTRY: &str = "the images of this spec are in registries that a test ma
 const BUSYBOX_LACKS: &str =
     "Debian's busybox has no pgrep and no ipcs, and runs ls without asking the file system";
 
-/// Whether a spec that fails here for this reason may pass elsewhere.
+/// Returns whether a spec that fails here for this reason may pass on another machine.
 fn depends_on_machine(why: &str) -> bool {
     [REGISTRY, BUSYBOX_LACKS].contains(&why)
 }
@@ -88,7 +88,7 @@ fn start(rubelet: &Path) -> anyhow::Result<Embedded> {
     Ok(runtime)
 }
 
-/// Addresses without a bridge: every pod has a link to the host, gone with the pod.
+/// Writes a network configuration without a bridge: every pod has a link to the host that is gone with the pod.
 fn write_network(cni: &Path, dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(cni)?;
     let list = serde_json::json!({
@@ -105,7 +105,7 @@ fn write_network(cni: &Path, dir: &Path) -> anyhow::Result<()> {
     Ok(fs::write(cni.join("10-critest.conflist"), list.to_string())?)
 }
 
-/// Runs the suite; the list of its specs, with how each ended.
+/// Runs the suite, and returns its specs with their results.
 fn examine(args: &Args, runtime: &Embedded) -> anyhow::Result<Vec<Spec>> {
     let images = runtime.dir().join("images.yaml");
     fs::write(&images, format!("defaultTestContainerImage: {BUSYBOX}\nwebServerTestImage: {WEB}\n"))?;

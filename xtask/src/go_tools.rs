@@ -1,4 +1,4 @@
-//! Builds test tools written in Go into a cache, so that a broken build never looks finished.
+//! Builds of test tools written in Go, into a cache in which a failed build never looks finished.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -21,8 +21,8 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     let built = scratch.join("bin");
     clear(&scratch)?;
     create(&built)?;
-    // A module of our own, and not `go install`: that also asks for a list of all versions there ever were,
-    // which a mirror that has this version need not have.
+    // A module of our own rather than `go install`, which also requests the list of all versions, and a mirror that has
+    // this version need not have that list.
     let mut go_mod = format!("module testbed\n\ngo 1.24\n\nrequire {} v{}\n", tool.module, tool.version);
     if tool.is_staged {
         go_mod.push_str(&published_parts(go, tool, &scratch)?);
@@ -32,7 +32,7 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     eprintln!("building {} {} with Go; the first time this takes some minutes", tool.name, tool.version);
     let mut command = Command::new(go);
     if tool.is_test {
-        // One package at a time, by its full name: a test program is named after nothing.
+        // One package at a time, by its full name, since a test program is not named after its package.
         command.args(["test", "-c", "-o"]).arg(built.join(tool.programs().next().unwrap_or(tool.name)));
     } else {
         command.args(["build", "-o"]).arg(&built);
@@ -41,7 +41,7 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     run(command
         .args(tool.packages)
         .current_dir(&scratch)
-        // Where none is needed, nothing depends on the machine's C library.
+        // Without cgo where it is not needed, so that nothing depends on the machine's C library.
         .env("CGO_ENABLED", if tool.c_library.is_some() { "1" } else { "0" })
         .env("GOWORK", "off"))?;
     create(bin_dir.parent().context("the cache has no folder for this tool")?)?;
@@ -51,7 +51,8 @@ pub(crate) fn build(go: &Path, tool: &GoTool) -> anyhow::Result<()> {
     clear(&scratch)
 }
 
-/// Lines for a `go.mod` that say where the parts of a module are that its own `go.mod` only knows as folders.
+/// Returns lines for a `go.mod` that say where to find the parts of a module that its own `go.mod` refers to as
+/// folders.
 fn published_parts(go: &Path, tool: &GoTool, scratch: &Path) -> anyhow::Result<String> {
     let mut download = Command::new(go);
     download.args(["mod", "download", "-json", &format!("{}@v{}", tool.module, tool.version)]);
@@ -64,7 +65,7 @@ fn published_parts(go: &Path, tool: &GoTool, scratch: &Path) -> anyhow::Result<S
     Ok(parts(&go_mod).map(|part| format!("replace {part} => {part} v0.{version}\n")).collect())
 }
 
-/// What a `go.mod` requires in a version that does not exist.
+/// Finds what a `go.mod` requires in a version that does not exist.
 fn parts(go_mod: &str) -> impl Iterator<Item = &str> {
     go_mod.lines().filter_map(|line| {
         let line = line.split("//").next()?.trim();
@@ -72,7 +73,7 @@ fn parts(go_mod: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Two runs at once build one after the other. The lock ends with the returned file.
+/// Makes two concurrent runs build one after the other. Dropping the returned file releases the lock.
 fn lock(path: &Path) -> anyhow::Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     file.lock().with_context(|| format!("cannot lock {}", path.display()))?;

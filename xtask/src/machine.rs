@@ -1,4 +1,4 @@
-//! What the tests could use and this machine lacks, over all runtimes.
+//! What the tests could use and this machine lacks, for all runtimes.
 
 use rubelet_testbed::requirement::{self, Demand, Missing};
 use rubelet_testbed::{Flavor, go_cache};
@@ -14,7 +14,7 @@ pub(crate) fn missing() -> Vec<Missing> {
     all
 }
 
-/// Says what will be skipped, or fails where nothing may be.
+/// Prints what will be skipped, or fails if nothing may be.
 pub(crate) fn accept(missing: &[Missing]) -> anyhow::Result<()> {
     for thing in missing {
         eprintln!("SKIPPED what needs it: {thing}");

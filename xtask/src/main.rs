@@ -1,5 +1,5 @@
-//! The project's own commands. One file a command: a new one is a module, a variant of [`Command`] and a
-//! line in [`main`].
+//! The project's own commands, one file per command: a new one is a module, a variant of [`Command`] and a line in
+//! [`main`].
 
 mod bench;
 mod conformance;
@@ -26,21 +26,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make this machine ready for the tests, then run all of them
+    /// Prepare this machine for the tests, then run all of them
     Test(test::Args),
-    /// Only make this machine ready: install missing packages, build runtimes with Go
+    /// Only prepare this machine: install missing packages, build runtimes with Go
     Prepare,
-    /// Take down what an interrupted test run left: processes, mounts, networks, folders
+    /// Remove what an interrupted test run left behind: processes, mounts, networks, folders
     Sweep,
-    /// Run upstream's conformance tests against the embedded runtime
+    /// Run the upstream conformance tests against the embedded runtime
     Critest(critest::Args),
-    /// What a kubelet reports for the pods of the conformance tests
+    /// Record what a kubelet reports for the pods of the conformance tests
     #[command(subcommand)]
     Conformance(conformance::Conformance),
-    /// Measure what things cost
+    /// Measure performance and resource usage
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Play random histories for as long as you like
+    /// Run the tests that play random histories, for as long as you like
     #[command(subcommand)]
     Soak(soak::Soak),
 }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let Err(error) = done else {
         return ExitCode::SUCCESS;
     };
-    // Not by returning it from main: that adds a backtrace wherever one is wanted for tests.
+    // Not returned from main: that would add a backtrace whenever one is enabled for the tests.
     eprintln!("error: {error:#}");
     ExitCode::FAILURE
 }

@@ -1,15 +1,15 @@
-//! Installs Debian packages.
+//! Installation of Debian packages.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::run::run;
 
-/// Another apt on the machine (unattended upgrades, a second run) is waited for.
+/// Waits for another apt on the machine, such as unattended upgrades or a second run.
 const WAIT_FOR_LOCK: &str = "DPkg::Lock::Timeout=300";
 
 pub(crate) fn install(packages: &BTreeSet<&'static str>) -> anyhow::Result<()> {
-    // Package lists that cannot be refreshed may still be good enough: the install decides.
+    // Even if the package lists cannot be refreshed they may be good enough: the install decides.
     if let Err(error) = run(apt_get().arg("update")) {
         eprintln!("warning: {error:#}; going on with the package lists that are here");
     }

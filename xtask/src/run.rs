@@ -1,11 +1,11 @@
-//! Runs a program in the foreground, shows what is run, and makes a bad end an error.
+//! Runs a program in the foreground, prints what is run, and makes a failure an error.
 
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// The cargo that runs this, without what it has told us of ourselves: to some build scripts that is another environment,
-/// and everything that depends on them would be built anew.
+/// Returns the cargo that runs this program, without the variables that describe this package: for some build scripts
+/// these would be a changed environment, and everything that depends on them would be rebuilt.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -16,7 +16,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Whether a variable is one that cargo sets for the program that it runs.
+/// Returns whether cargo sets this variable for the program that it runs.
 fn is_about_this_package(variable: &str) -> bool {
     ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| variable.starts_with(prefix))
 }

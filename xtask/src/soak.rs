@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the tests with random histories, with many more of them.
+//! `cargo xtask soak`: the tests with random histories, with many more histories.
 
 use std::process::Command;
 
@@ -6,52 +6,52 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::run::{cargo, run as foreground};
 
-/// What to soak.
+/// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Soak {
-    /// The PLEG on every runtime profile, with faults of the event stream, and its core with answers in any order
+    /// The PLEG on every runtime profile, with faults in the event stream, and its core with answers in any order
     Pleg(PlegArgs),
-    /// The agent on real runtimes: pods come, change and go while agent and runtime are killed. As root
+    /// The agent on real runtimes: pods come, change and go while agent and runtime are killed; needs root
     Agent(AgentArgs),
 }
 
 #[derive(Args)]
 pub(crate) struct PlegArgs {
-    /// How many histories each test plays
+    /// The number of histories that each test plays
     #[arg(long, default_value_t = 100_000)]
     histories: u64,
-    /// Only the history with this seed
+    /// Play only the history with this seed
     #[arg(long)]
     seed: Option<u64>,
-    /// On how many processors [default: all]
+    /// The number of processors to use [default: all]
     #[arg(long)]
     threads: Option<u64>,
 }
 
 #[derive(Args)]
 pub(crate) struct AgentArgs {
-    /// How often something is killed on each runtime, and how often one manifest is written anew
+    /// The number of kills on each runtime, and of rewrites of the one manifest
     #[arg(long, default_value_t = 200)]
     kills: u64,
-    /// What to make random choices from [default: a new one, which is printed]
+    /// The seed of random choices [default: a new one, which is printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// On which runtime
+    /// The runtime to use
     #[arg(long, value_enum, default_value_t = Ground::All)]
     runtime: Ground,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Ground {
-    /// The embedded runtime, in the agent's process
+    /// The embedded runtime, inside the agent's process
     Embedded,
-    /// The embedded runtime, a process of its own
+    /// The embedded runtime as a separate process
     Runtime,
     /// containerd 2.x
     Containerd,
-    /// One manifest written anew again and again, on the embedded runtime
+    /// One manifest rewritten again and again, on the embedded runtime
     Rewrite,
-    /// One after the other
+    /// All of them, one after another
     All,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn run(soak: &Soak) -> anyhow::Result<()> {
 impl PlegArgs {
     fn run(&self) -> anyhow::Result<()> {
         let mut whole = Self::tests(&["--test", "soak", "--"]);
-        // One after the other: each of them uses all processors that it may.
+        // One after another, since each of them uses all processors that it may.
         whole.args(["--nocapture", "--test-threads", "1"]);
         whole.env("RUBELET_SOAK_HISTORIES", self.histories.to_string());
         if let Some(seed) = self.seed {
@@ -97,7 +97,7 @@ impl AgentArgs {
         let seed = self.seed.unwrap_or_else(|| u64::from(std::process::id()));
         println!("seed {seed}");
         let mut cargo = cargo();
-        // With debug assertions: what takes time here is the runtimes.
+        // With debug assertions: most of the time is spent in the runtimes anyway.
         cargo.args(["test", "--package", "rubelet", "--test", "run", "--"]);
         cargo.args(["--nocapture", "--test-threads", "1", self.runtime.tests()]);
         for (variable, number) in [
@@ -112,7 +112,7 @@ impl AgentArgs {
 }
 
 impl Ground {
-    /// How the names of its tests begin.
+    /// The prefix of its tests' names.
     fn tests(self) -> &'static str {
         match self {
             Self::Embedded => "upheaval::embedded",

@@ -1,4 +1,4 @@
-//! `cargo xtask sweep`: takes down what a killed test run could not.
+//! `cargo xtask sweep`: removes what a killed test run left behind.
 
 pub(crate) fn run() -> anyhow::Result<()> {
     for folder in rubelet_testbed::sweep_abandoned()? {

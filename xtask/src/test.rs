@@ -1,4 +1,4 @@
-//! `cargo xtask test`: makes the machine ready, runs every test, leaves nothing behind.
+//! `cargo xtask test`: prepares the machine, runs every test, and leaves nothing behind.
 
 use std::ffi::OsString;
 
@@ -7,18 +7,18 @@ use rubelet_testbed::requirement::Demand;
 use crate::run::{cargo, run as foreground};
 use crate::{machine, prepare, sweep};
 
-/// How many random cases a property is tried with. Its own default is a few hundred.
+/// The number of random cases for each property; the default of proptest is a few hundred.
 const RANDOM_CASES: &str = "PROPTEST_CASES";
-/// What random cases are made from. The same each time, so that what is red was made red by a change; `cargo xtask soak` tries new
-/// ones.
+/// The seed of random cases. It is always the same, so that a failure is due to a change; `cargo xtask soak` tries new
+/// seeds.
 const RANDOM_SEED: &str = "PROPTEST_RNG_SEED";
-/// How many histories of runtimes are played to a PLEG. Its own default is a few hundred.
+/// The number of runtime histories that are played to a PLEG; its own default is a few hundred.
 const PLEG_HISTORIES: &str = "RUBELET_SOAK_HISTORIES";
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Passed on to `cargo test`, e.g. a name to filter by, or `-- --nocapture`
+    /// Arguments for `cargo test`, such as a name to filter by, or `-- --nocapture`
     #[arg(last = true)]
     cargo_test_args: Vec<OsString>,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     prepare::run()?;
     let tested = cargo_test(args);
-    // A test that was killed, or that keeps its runtime in a static, could not clean up itself.
+    // A test that was killed, or that keeps its runtime in a static, could not clean up after itself.
     let swept = sweep::run();
-    // Said once more: the first time was far up, before all the tests' output.
+    // Printed again, because the first time was far up, before the output of all tests.
     machine::accept(&machine::missing())?;
     tested.and(swept)
 }

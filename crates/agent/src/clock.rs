@@ -1,8 +1,8 @@
-//! The time of day, for what people read.
+//! The time of day, for human readers.
 
 use jiff::Timestamp;
 
-/// The time it is.
+/// Returns the current time.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).unwrap_or_default()
 }

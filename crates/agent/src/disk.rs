@@ -1,8 +1,9 @@
-//! What is done to the disk: one thread at a time, and nobody waits for ever.
+//! Disk work: one thread at a time, and nobody waits for ever.
 //!
-//! A thread that blocks cannot be called back. Given up, it would make folders and mounts again that were taken down meanwhile:
-//! so whoever comes next waits for it. And since a disk may hang, whoever can do without waits for a time only, and at most
-//! one thread of a pod hangs at its volumes and one at its other files.
+//! A blocked thread cannot be cancelled. If it were abandoned, it might later recreate folders and mounts that had been
+//! removed in the meantime, so the next caller waits for it. And since a disk may hang, a caller that can do without
+//! the result waits only for a limited time. At most one thread per pod hangs on its volumes, and one on its other
+//! files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use tokio::time::Instant;
 
 use crate::off_thread::off_thread;
 
-/// After this long, work on a disk is taken to hang: whoever can do without it does, and people are told.
+/// After this time, disk work is assumed to hang: callers that can do without it continue, and users are informed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A disk did not answer in time. What was begun goes on as soon as it does.
+/// A disk did not respond in time. The work continues as soon as it does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("waiting for the disk: {what}")]
 pub(crate) struct Hangs {
-    /// What it is at.
+    /// What it is doing.
     pub(crate) what: String,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Hangs {
 pub(crate) struct Doing(Arc<parking_lot::Mutex<Option<(String, Instant)>>>);
 
 impl Doing {
-    /// Whoever works says what is next.
+    /// Records the next step; called by the worker.
     pub(crate) fn begins(&self, what: impl Into<String>) {
         *self.0.lock() = Some((what.into(), Instant::now()));
     }
@@ -38,7 +39,7 @@ impl Doing {
     }
 }
 
-/// Some of the files of one pod: one works on them at a time.
+/// A set of one pod's files, on which only one worker at a time operates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     turn: Arc<Mutex<()>>,
@@ -63,13 +64,13 @@ impl Drop for Turn {
 }
 
 impl Disk {
-    /// Waits for a turn. Whoever has it is the only one at work, until it is dropped.
+    /// Waits for a turn. Its holder is the only worker until the turn is dropped.
     pub(crate) async fn turn(&self) -> Turn {
         Turn { _turn: self.turn.clone().lock_owned().await, doing: self.doing.clone() }
     }
 
-    /// Does something to the disk, where it may block. Whoever waits for it may stop waiting; the work goes on, and the
-    /// next one waits for its end. Its panic is the caller's.
+    /// Runs disk work where it may block. The caller may stop waiting for it; the work continues, and the next caller
+    /// waits until it ends. A panic is passed on to the caller.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         what: impl Into<String>,
@@ -80,7 +81,7 @@ impl Disk {
         off_thread(move || work(&turn.doing)).await
     }
 
-    /// The same, for who does not wait longer than this. If somebody has hung here for so long already, not at all.
+    /// Does the same, but waits no longer than this; if work has already been hanging for that long, not at all.
     pub(crate) async fn work_within<T: Send + 'static>(
         &self,
         limit: Duration,
@@ -90,12 +91,13 @@ impl Disk {
         tokio::time::timeout(self.left_of(limit), self.work(what, work)).await.map_err(|_| self.hangs())
     }
 
-    /// What is left of somebody's patience, if those count who have waited here before.
+    /// Returns how much of a caller's patience remains, counting the time that earlier callers have already waited
+    /// here.
     pub(crate) fn left_of(&self, patience: Duration) -> Duration {
         patience.saturating_sub(self.busy_for())
     }
 
-    /// Whether somebody is at work.
+    /// Whether work is in progress.
     pub(crate) fn is_busy(&self) -> bool {
         self.doing.0.lock().is_some()
     }
@@ -104,7 +106,7 @@ impl Disk {
         self.doing.0.lock().as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
-    /// What it is at, for who has waited for long enough.
+    /// Returns what it is doing, for a caller that has waited long enough.
     pub(crate) fn hangs(&self) -> Hangs {
         let doing = self.doing.0.lock();
         Hangs { what: doing.as_ref().map_or_else(|| "its turn".to_owned(), |(what, _)| what.clone()) }

@@ -1,4 +1,5 @@
-//! What a pod may be told about itself: `fieldRef` and `resourceFieldRef`, for the environment and for volumes.
+//! The downward API: what a pod can learn about itself with `fieldRef` and `resourceFieldRef`, in its environment and
+//! volumes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,16 +11,16 @@ use thiserror::Error;
 use crate::manifest::Objects;
 use crate::resource::{self, Quantity};
 
-/// What this node tells its pods.
+/// The facts about this node that its pods can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its addresses, the primary one first.
     pub host_ips: Vec<IpAddr>,
-    /// What its pods can use, by resource name: the limit of a container that has none.
+    /// What its pods can use, by resource name. This is the limit of a container that has none.
     pub allocatable: BTreeMap<String, Quantity>,
 }
 
-/// A pod and what belongs to it.
+/// A pod, with everything that references in it may resolve to.
 #[derive(Clone, Copy, Debug)]
 pub struct PodFacts<'a> {
     /// The pod, valid and defaulted.
@@ -28,41 +29,42 @@ pub struct PodFacts<'a> {
     pub objects: &'a Objects,
     /// The node it runs on.
     pub node: &'a NodeFacts,
-    /// Its addresses; none before its sandbox runs.
+    /// Its addresses; empty before its sandbox runs.
     pub pod_ips: &'a [IpAddr],
 }
 
-/// A reference that leads nowhere. Validation refuses most of them before.
+/// A reference that does not resolve. Validation already refuses most of these.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DownwardError {
-    /// Not a field that a pod can be told.
+    /// The field is not available to a pod.
     #[error("unsupported fieldPath: {0}")]
     Field(String),
-    /// Not a resource that a container can be told.
+    /// The resource is not available to a container.
     #[error("unsupported container resource: {0}")]
     Resource(String),
     /// The selector names a container that the pod does not have.
     #[error("container {0:?} not found")]
     Container(String),
-    /// A divisor that is not an amount above zero.
+    /// The divisor is not a positive quantity.
     #[error("divisor {0:?} is not a quantity above zero")]
     Divisor(String),
-    /// The node has no address. It may get one.
+    /// The node has no address yet; it may get one.
     #[error("the node has no address for {0} yet")]
     NoHostAddress(&'static str),
 }
 
 impl PodFacts<'_> {
-    /// The namespace of the pod.
+    /// Returns the namespace of the pod.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.pod.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The value of a field of the pod.
+    /// Returns the value of a field of the pod.
     ///
     /// # Errors
-    /// If there is no such field to be told.
+    ///
+    /// If there is no such field, or it is not available.
     pub fn field(&self, path: &str) -> Result<String, DownwardError> {
         let meta = &self.pod.metadata;
         let spec = self.pod.spec.as_ref();
@@ -96,11 +98,12 @@ impl PodFacts<'_> {
         })
     }
 
-    /// What a container may use or has asked for, in units of the divisor, rounded up. The selector's container is
-    /// `own` if it names none.
+    /// Returns a limit or request of a container, in units of the divisor, rounded up. `own` is used if the selector
+    /// names no container.
     ///
     /// # Errors
-    /// If the selector leads nowhere.
+    ///
+    /// If the selector does not resolve.
     pub fn resource(
         &self,
         selector: &ResourceFieldSelector,
@@ -138,7 +141,8 @@ impl PodFacts<'_> {
         let pod_level = self.pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
         let is_given = |limit: &Quantity| !limit.is_zero();
         let own = resource::limit(container.resources.as_ref(), resource).filter(is_given);
-        // Pages of a size nobody may use who did not ask for them; of all else, what the pod may, or the node has.
+        // A container that has not requested huge pages may use none; of any other resource, it may use what the pod
+        // may, or what the node has.
         if resource.starts_with("hugepages-") {
             return own.unwrap_or_default();
         }
@@ -168,7 +172,7 @@ fn in_units_of(
     Ok((amount / parts + i64::from(amount % parts > 0)).to_string())
 }
 
-/// `metadata.labels['app']` in its two parts.
+/// Splits `metadata.labels['app']` into its two parts.
 pub(crate) fn subscript(path: &str) -> Option<(&str, &str)> {
     path.strip_suffix("']")?.split_once("['")
 }
@@ -177,12 +181,12 @@ fn joined(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// One `key="value"` a line, without a last line break.
+/// Formats one `key="value"` per line, without a trailing newline.
 fn lines<'a>(map: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     map.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
 }
 
-/// In double quotes, with the escapes that programs written for Kubernetes know how to read.
+/// Puts the value in double quotes, with the escapes that programs written for Kubernetes can read.
 fn quoted(value: &str) -> String {
     let mut text = String::with_capacity(value.len() + 2);
     text.push('"');
@@ -211,8 +215,8 @@ fn quoted(value: &str) -> String {
     text
 }
 
-/// Whether a character that is not ASCII can be seen. What `str` escapes cannot; only at its beginning would it escape
-/// marks, too, that join what is before them.
+/// Whether a non-ASCII character is printable. Those that `str` escapes are not; except that, at the beginning, `str`
+/// would also escape marks that combine with the preceding character.
 fn is_printable(c: char) -> bool {
     format!("a{c}").escape_debug().nth(1) == Some(c)
 }

@@ -11,26 +11,26 @@ use crate::downward::{DownwardError, PodFacts};
 use expansion::LONGEST_TEXT;
 pub use expansion::{ExpansionError, expand, expand_all_or_nothing};
 
-/// The most that Linux gives a program in all, environment and arguments each. Variables that repeat each other grow by
-/// themselves: without an end to it, a short manifest fills the memory.
+/// The most that Linux gives a program in all, for environment and arguments each. Variables that repeat one another
+/// grow exponentially: without a limit, a short manifest could fill the memory.
 const MOST_TEXT: usize = 6 << 20;
 
-/// The variables of a container, in the order in which its manifest names them.
+/// The variables of a container, in the order of its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     variables: Vec<(String, String)>,
     positions: BTreeMap<String, usize>,
-    /// Of all names and values together.
+    /// The total size of all names and values.
     size: usize,
 }
 
 /// Why a container has no environment (`CreateContainerConfigError`).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EnvironmentError {
-    /// There is no such config map beside the pod.
+    /// The config map does not exist in the pod's source.
     #[error("configmap {0:?} not found")]
     NoConfigMap(String),
-    /// There is no such secret beside the pod.
+    /// The secret does not exist in the pod's source.
     #[error("secret {0:?} not found")]
     NoSecret(String),
     /// The config map does not have the key.
@@ -53,7 +53,7 @@ pub enum EnvironmentError {
         /// The key.
         key: String,
     },
-    /// A variable is text, the secret's value is not.
+    /// The secret's value is not text, but a variable must be.
     #[error(
         "the value of key {key} in Secret {namespace}/{name} is not UTF-8 text, so it cannot be a variable; mount it \
          as a volume"
@@ -66,7 +66,7 @@ pub enum EnvironmentError {
         /// The key.
         key: String,
     },
-    /// No program can be given such a text.
+    /// The text is longer than any that a program can be given.
     #[error(
         "{what} is longer than {} KiB, the limit for a single string passed to a program; use a file in a volume", LONGEST_TEXT >> 10
     )]
@@ -74,13 +74,13 @@ pub enum EnvironmentError {
         /// The variable or argument.
         what: String,
     },
-    /// No program can be given so much.
+    /// There is more text than a program can be given.
     #[error("{what} are longer than {} MiB in total, the limit for what is passed to a program; use files in a volume", MOST_TEXT >> 20)]
     TooMuch {
-        /// The variables or the arguments.
+        /// The variables, or the arguments.
         what: &'static str,
     },
-    /// A reference to the pod itself leads nowhere.
+    /// A reference to the pod itself does not resolve.
     #[error("variable {name}: {source}")]
     Downward {
         /// The variable.
@@ -91,9 +91,10 @@ pub enum EnvironmentError {
 }
 
 impl Environment {
-    /// Everything the manifest says about a container's environment.
+    /// Builds the environment of a container from its manifest.
     ///
     /// # Errors
+    ///
     /// If something that is not optional is missing.
     pub fn of(container: &Container, facts: &PodFacts<'_>) -> Result<Self, EnvironmentError> {
         let mut environment = Self::default();
@@ -108,21 +109,22 @@ impl Environment {
         Ok(environment)
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.positions.get(name).map(|&position| self.variables[position].1.as_str())
     }
 
-    /// All variables.
+    /// Returns all variables.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The texts of `command` or `args` with this environment in them.
+    /// Expands the texts of `command` or `args` with this environment.
     ///
     /// # Errors
-    /// If no program can be given so much.
+    ///
+    /// If the result is more than any program can be given.
     pub fn expand_all(&self, texts: &[String]) -> Result<Vec<String>, EnvironmentError> {
         let mut size = 0;
         let mut expanded = Vec::with_capacity(texts.len());
@@ -204,7 +206,7 @@ impl Environment {
     }
 }
 
-/// Whoever wrote the manifest chose the name, and how long it is.
+/// Describes a variable; its name comes from the manifest and may be of any length.
 fn variable_named(name: &str) -> String {
     format!("variable {}", name.chars().take(64).collect::<String>())
 }

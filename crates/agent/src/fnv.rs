@@ -1,9 +1,9 @@
-//! FNV-1a, 128 bits wide: short, stable names for things. Not for things that somebody may want to forge.
+//! 128-bit FNV-1a: short, stable names for things. Not suitable where someone might want to forge a hash.
 
 use std::fmt;
 use std::io;
 
-/// A hash in the making; prints as 32 hex digits.
+/// A hasher; prints as 32 hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fnv128(u128);
 

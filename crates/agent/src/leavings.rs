@@ -1,4 +1,4 @@
-//! What a pod leaves on this machine when its containers are gone: volumes, control groups, logs, its folder.
+//! What a pod leaves on this machine when its containers are gone: volumes, cgroups, logs, its folder.
 
 use std::io;
 use std::path::Path;
@@ -9,33 +9,33 @@ use crate::cgroup::{GroupError, PodGroups};
 use crate::pod::remove_logs_of_pod;
 use crate::volumes::{VolumeError, Volumes};
 
-/// Where things of pods are that are not in the runtime.
+/// The places with data of pods outside the runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct Leavings<'a> {
-    /// Nothing where pods have no control groups of their own.
+    /// `None` where pods have no cgroups of their own.
     pub groups: Option<&'a PodGroups>,
-    /// Where the logs of pods are.
+    /// The folder of the pods' logs.
     pub logs: &'a Path,
-    /// Where their folders are.
+    /// The pods' volumes, in the data directory.
     pub volumes: &'a Volumes,
 }
 
 /// Why something could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeavingsError {
-    /// A control group.
+    /// A cgroup could not be removed.
     #[error("its {0}")]
     Group(#[from] GroupError),
-    /// Its logs.
+    /// The logs could not be removed.
     #[error("its logs: {0}")]
     Logs(#[source] VolumeError),
-    /// Its folder.
+    /// The folder could not be removed.
     #[error("its folder: {0}")]
     Folder(#[from] VolumeError),
 }
 
 impl LeavingsError {
-    /// Whether something of the pod still runs: a control group in which nobody is can be removed.
+    /// Whether something of the pod is still running: a cgroup without processes can be removed.
     #[must_use]
     pub fn is_of_who_runs(&self) -> bool {
         let Self::Group(error) = self else { return false };
@@ -45,24 +45,27 @@ impl LeavingsError {
 }
 
 impl Leavings<'_> {
-    /// Gives back what a pod used of which nothing runs any more: its volumes, and then its control group, which memory is
-    /// charged to as long as they are there, and the ids of its users. What tells of the pod stays. Blocks on the disk.
+    /// Releases what a pod used, once nothing of it is running any more: its volumes, then its cgroup (to which their
+    /// memory is charged as long as they exist), and the IDs of its users. The records about the pod stay. Blocks on
+    /// the disk.
     ///
     /// # Errors
-    /// If something cannot be given back now.
+    ///
+    /// If something cannot be released now.
     pub fn release(&self, uid: &PodUid) -> Result<(), LeavingsError> {
         self.volumes.release(uid.as_str())?;
         if let Some(groups) = self.groups {
             groups.forget(uid)?;
         }
-        // Last: nobody else may have its ids as long as there is anything of it.
+        // The IDs come last: no other pod may have them as long as anything of this one is left.
         Ok(self.volumes.data().pod(uid.as_str())?.release_user_ids()?)
     }
 
-    /// Removes everything of a pod of which nothing is left in the runtime. The folder goes last: as long as it is there,
-    /// the pod is known as ours, and this can be tried again. Blocks on the disk.
+    /// Removes everything of a pod that has nothing left in the runtime. The folder goes last: as long as it exists,
+    /// the pod is known to be this agent's, and removal can be retried. Blocks on the disk.
     ///
     /// # Errors
+    ///
     /// If something cannot be removed now.
     pub fn remove(&self, uid: &PodUid) -> Result<(), LeavingsError> {
         self.release(uid)?;
@@ -86,7 +89,7 @@ mod tests {
             fs::create_dir_all(path(name)).unwrap();
         }
         let volumes = Volumes::new(DataDirectory::new(folder.path()));
-        // What should be a folder is a file: its logs cannot be listed.
+        // A file stands where a folder should be: its logs cannot be listed.
         fs::write(path("file"), "").unwrap();
         let broken = Leavings { groups: None, logs: &path("file"), volumes: &volumes };
         assert!(matches!(broken.remove(&"1".into()), Err(LeavingsError::Logs(_))));

@@ -1,5 +1,5 @@
-//! The node agent: it keeps the pods of its sources running. Decisions are plain functions over values; the async code
-//! around them owns sockets, timers and tasks.
+//! The node agent, which keeps the pods of its sources running. Decisions are plain functions over values; the async
+//! code around them owns sockets, timers and tasks.
 
 pub mod admission;
 pub mod board;

@@ -1,5 +1,5 @@
-//! How far somebody has read the logs of containers who must miss nothing: what has not been read is kept, however often the
-//! container was restarted or its log was rotated in the meantime.
+//! Tracks how far the logs of containers have been read by a reader that must miss nothing: unread parts are kept,
+//! however often the container was restarted or its log was rotated in the meantime.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,13 @@ struct Reading {
     file: FileId,
 }
 
-/// What has been read of the logs of containers. Clones are the same.
+/// How far the logs of containers have been read. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct LogReader(Arc<Mutex<BTreeMap<PathBuf, Reading>>>);
 
 impl LogReader {
-    /// This file of this instance is being read, of the container whose logs are in `folder`. Everything before it was read.
+    /// Records that this file of this instance is being read, for the container whose logs are in `folder`. Everything
+    /// before it has been read.
     pub fn note_reading(&self, folder: &Path, number: u32, file: FileId) {
         let reading = Reading { number, file };
         let mut all = self.0.lock();
@@ -30,13 +31,13 @@ impl LogReader {
         }
     }
 
-    /// Whether the log of this instance is still to be read.
+    /// Whether the log of this instance has yet to be read.
     pub(crate) fn is_to_read(&self, folder: &Path, number: u32) -> bool {
         self.0.lock().get(folder).is_none_or(|reading| number >= reading.number)
     }
 
-    /// The oldest of these rotated parts of the log of an instance that is still to be read, if one is. They are given oldest
-    /// first; the file that is written to now is not among them.
+    /// Returns the oldest of these rotated parts of an instance's log that has yet to be read, if any. `parts` are
+    /// ordered from oldest to newest, without the file that is currently written to.
     pub(crate) fn first_unread<'a>(
         &self,
         folder: &Path,
@@ -46,7 +47,7 @@ impl LogReader {
         let reading = self.0.lock().get(folder).copied();
         let from = match reading {
             Some(reading) if reading.number > number => return None,
-            // If it is none of the parts, it is the file that is written to.
+            // If it is none of the parts, it is the file that is currently written to.
             Some(reading) if reading.number == number => {
                 parts.iter().position(|(_, file)| *file == reading.file)?
             }
@@ -76,7 +77,7 @@ mod tests {
         for (reading, wanted) in [
             (None, Some("0.log.1")),
             (Some((0, (1, 2))), Some("0.log.2")),
-            // The file that is written to.
+            // The file that is currently written to.
             (Some((0, (1, 9))), None),
             (Some((1, (1, 2))), None),
         ] {

@@ -1,7 +1,7 @@
-//! From full sets to differences: what a source says it has against what it said before.
+//! Computes differences from full sets: compares what a source has sent now with what it sent before.
 //!
-//! Pods are told apart by UID, each source for itself. The order in which differences are sent is part of the contract: a
-//! pod that replaces another of its name is added after the other was removed.
+//! Pods are identified by UID, separately for each source. The order in which differences are sent is part of the
+//! contract: a pod that replaces another one of the same name is added after the other has been removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::manifest::annotation;
 use crate::pod::{full_name, pod_ref};
 use crate::source::SourceId;
 
-/// What happened to the pods of a [`Delta`]. There is no "set": differences only.
+/// What happened to the pods of a [`Delta`]. There is no "set", only differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// They are gone: end them.
+    /// They are gone and must be ended.
     Remove,
     /// They are new.
     Add,
     /// Something that the agent acts on changed.
     Update,
-    /// They were asked to end: the deletion timestamp is set.
+    /// Their deletion was requested: the deletion timestamp is set.
     Delete,
     /// Only their status in the API server changed.
     Reconcile,
@@ -35,20 +35,21 @@ pub struct Delta {
     pub source: SourceId,
     /// What happened.
     pub operation: Operation,
-    /// To these. Empty only in the [`Add`](Operation::Add) that says that a source was heard for the first time.
+    /// The pods that it happened to. Empty only in the [`Add`](Operation::Add) which says that a source has been read
+    /// for the first time.
     pub pods: Vec<Arc<Pod>>,
 }
 
-/// A pod that was left out, because the set has another of its name or UID (`FailedValidation`).
+/// A pod that was left out because the set has another one with the same name or UID (`FailedValidation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The pod.
     pub pod: PodRef,
-    /// What another has.
+    /// What another pod already has.
     pub taken: Taken,
 }
 
-/// What no two pods of a set may have.
+/// What no two pods of a set may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// Namespace and name.
@@ -57,23 +58,23 @@ pub enum Taken {
     Uid,
 }
 
-/// What a set means.
+/// The result of applying a set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Merged {
-    /// Differences, in the order in which to send them.
+    /// The differences, in the order in which they must be sent.
     pub deltas: Vec<Delta>,
-    /// Pods that were left out.
+    /// The pods that were left out.
     pub refused: Vec<Refused>,
 }
 
-/// What every source said last.
+/// The most recent set of every source.
 #[derive(Clone, Debug, Default)]
 pub struct Merge {
     sources: BTreeMap<SourceId, BTreeMap<PodUid, Arc<Pod>>>,
 }
 
 impl Merge {
-    /// Takes the whole set of a source.
+    /// Applies the complete set of a source.
     pub fn apply(&mut self, source: &SourceId, set: &[Arc<Pod>]) -> Merged {
         let first_set = !self.sources.contains_key(source);
         let known = self.sources.entry(source.clone()).or_default();
@@ -85,7 +86,8 @@ impl Merge {
         for (uid, pod) in incoming {
             let merged = match known.remove(&uid) {
                 None => changes.note(Operation::Add, pod),
-                // A fixed UID, and another name: what runs has the old name in all that it is made of.
+                // The UID is fixed but the name is new: everything that the running pod consists of carries the old
+                // name.
                 Some(before) if !has_same_name(&before, &pod) => {
                     removed.push(before);
                     changes.note(Operation::Add, pod)
@@ -110,38 +112,38 @@ impl Merge {
     }
 }
 
-/// Whether every configured source was delivered at least once. Nothing is ended before.
+/// Tracks whether every configured source has been delivered at least once. No pod is ended before that.
 ///
-/// A source can only be delivered after the merge saw its set, so this one set of marks holds both conditions.
+/// A source can only be delivered after the merge has seen its set, so this one set of marks covers both conditions.
 #[derive(Clone, Debug, Default)]
 pub struct SourcesReady {
     waiting_for: BTreeSet<SourceId>,
 }
 
 impl SourcesReady {
-    /// Waits for these.
+    /// Waits for these sources.
     pub fn new(configured: impl IntoIterator<Item = SourceId>) -> Self {
         Self { waiting_for: configured.into_iter().collect() }
     }
 
-    /// A delta of this source was handled.
+    /// Records that a delta of this source has been handled.
     pub fn delivered(&mut self, source: &SourceId) {
         self.waiting_for.remove(source);
     }
 
-    /// Whether all were.
+    /// Returns whether all sources have been delivered.
     #[must_use]
     pub fn all(&self) -> bool {
         self.waiting_for.is_empty()
     }
 
-    /// Whether this one is waited for.
+    /// Returns whether this source is still being waited for.
     #[must_use]
     pub fn waits_for(&self, source: &SourceId) -> bool {
         self.waiting_for.contains(source)
     }
 
-    /// Those that were not.
+    /// Returns the sources that have not been delivered yet.
     pub fn missing(&self) -> impl Iterator<Item = &SourceId> {
         self.waiting_for.iter()
     }
@@ -172,7 +174,8 @@ impl Changes {
     }
 }
 
-/// Of those that claim the same, the one that is known has it: who comes later does not take its place. Then the first.
+/// Removes duplicates. Among pods that claim the same name or UID, the one that is already known keeps it, so a later
+/// one never takes its place; otherwise the first one gets it.
 fn without_duplicates(
     set: &[Arc<Pod>],
     known: &BTreeMap<PodUid, Arc<Pod>>,
@@ -221,7 +224,7 @@ fn compare(known: &Pod, incoming: &Pod) -> Difference {
     }
 }
 
-/// Ours: they say what the agent knows of the pod, not what somebody wants of it.
+/// Whether the annotation is set by the agent: it records what the agent knows about the pod, not what a user wants.
 fn is_local(annotation: &str) -> bool {
     [annotation::SOURCE, annotation::SEEN, annotation::MIRROR].contains(&annotation)
 }
@@ -230,7 +233,7 @@ fn foreign_annotations(pod: &Pod) -> impl Iterator<Item = (&String, &String)> {
     pod.metadata.annotations.iter().flatten().filter(|(key, _)| !is_local(key))
 }
 
-/// What was known, with everything that may change taken from what came in.
+/// Returns the known pod, with everything that may change taken from the incoming one.
 fn updated(known: &Pod, incoming: &Pod) -> Pod {
     let mut pod = known.clone();
     pod.spec.clone_from(&incoming.spec);

@@ -1,4 +1,4 @@
-//! The agent's numbers, under the kubelet's names, so that existing dashboards and alerts work.
+//! The agent's metrics, under the kubelet's names so that existing dashboards and alerts work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::pod::ContainerKind;
 pub use crate::probe::ProbeDelays;
 use crate::probe::ProbeMetrics;
 
-/// The buckets of work on a pod, in seconds.
+/// The buckets for work on a pod, in seconds.
 const WORK: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// The buckets of starting a pod, in seconds.
+/// The buckets for starting a pod, in seconds.
 const START: [f64; 25] = [
     0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0,
     480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
 ];
-/// The buckets of how many containers a pod has.
+/// The buckets for the number of containers in a pod.
 const CONTAINERS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -69,7 +69,7 @@ struct NodeLabel {
     node: String,
 }
 
-/// What an actor does to its pod, in the kubelet's words.
+/// What an actor does to its pod, in the kubelet's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -91,28 +91,28 @@ impl Operation {
     }
 }
 
-/// Who wants a pod.
+/// Whether a pod is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     BySource,
-    /// No source any more.
+    /// No source wants it any more.
     NoLonger,
-    /// Nobody ever told of it but the runtime.
+    /// Only the runtime has ever known it.
     NotKnown,
 }
 
-/// A pod that has an actor, as it is counted.
+/// A pod that has an actor, for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CountedPod {
     pub(crate) lifecycle: &'static str,
     pub(crate) wanted: Wanted,
     /// Whether it came from a file or a URL.
     pub(crate) is_static: bool,
-    /// Whether it may still run.
+    /// Whether it may still be running.
     pub(crate) is_active: bool,
 }
 
-/// The numbers. Clones share their values; [`Default`] is not registered anywhere, which is fine for tests.
+/// The agent's metrics. Clones share their values; [`Default`] is not registered anywhere, which is fine for tests.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     started_pods: Counter,
@@ -122,7 +122,7 @@ pub struct Metrics {
     ended_containers: Family<EndLabel, Counter>,
     desired_pods: Family<StaticLabel, Gauge>,
     active_pods: Family<StaticLabel, Gauge>,
-    /// None, as long as there is no API server to mirror pods in.
+    /// Always zero, as long as there is no API server to mirror pods in.
     mirror_pods: Gauge,
     node_name: Family<NodeLabel, Gauge>,
     working_pods: Family<WorkerLabel, Gauge>,
@@ -174,18 +174,18 @@ fn of_source(is_static: bool) -> StaticLabel {
 }
 
 impl Metrics {
-    /// How late probes are, right now.
+    /// Returns how late probes currently are.
     #[must_use]
     pub fn probe_delays(&self) -> ProbeDelays {
         self.probes.delays()
     }
 
-    /// Exposes the name of the node, which alerts join other series with.
+    /// Exposes the name of the node, with which alerts join other series.
     pub fn of_node(&self, name: &str) {
         self.node_name.get_or_create(&NodeLabel { node: name.to_owned() }).set(1);
     }
 
-    /// Shows the numbers in a registry.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         self.probes.register(registry);
         let mut counter = |name: &str, help: &str, counter: &Counter| {
@@ -337,11 +337,11 @@ impl Metrics {
 
     pub(crate) fn desired_pods(&self, count: usize) {
         self.desired_pods.get_or_create(&of_source(true)).set(i64::try_from(count).unwrap_or(i64::MAX));
-        // As long as there is no API server to tell of others.
+        // As long as there is no API server, there are no others.
         self.desired_pods.get_or_create(&of_source(false)).set(0);
     }
 
-    /// How many pods there are, by how they are.
+    /// Sets the number of pods in each state.
     pub(crate) fn pods(&self, pods: impl Iterator<Item = CountedPod>) {
         let mut working: BTreeMap<WorkerLabel, i64> = BTreeMap::new();
         let mut active = [0_i64; 2];
@@ -361,7 +361,7 @@ impl Metrics {
             *working.entry(label).or_default() += 1;
             active[usize::from(pod.is_static)] += i64::from(pod.is_active);
         }
-        // What is no longer there is gone from the numbers, too.
+        // Series of what no longer exists must disappear as well.
         self.working_pods.clear();
         for (label, count) in working {
             self.working_pods.get_or_create(&label).set(count);
@@ -379,7 +379,7 @@ impl Metrics {
         self.rejected_pods.get_or_create(&ReasonLabel { reason: reason.to_owned() }).inc();
     }
 
-    /// An image was removed to make room.
+    /// Counts an image that was removed to free disk space.
     pub(crate) fn image_collected(&self) {
         self.collected_images.get_or_create(&ReasonLabel { reason: "space".to_owned() }).inc();
     }
@@ -397,13 +397,13 @@ impl Metrics {
         self.work.get_or_create(&label).observe(took.as_secs_f64());
     }
 
-    /// Work on a pod begins, so long after it was first seen.
+    /// Records how long after a pod was first seen the work on it began.
     pub(crate) fn work_begins(&self, after: Duration, containers: usize) {
         self.work_start.observe(after.as_secs_f64());
         self.containers_per_pod.observe(u32::try_from(containers).map_or(f64::MAX, f64::from));
     }
 
-    /// A pod runs, so long after it was first seen; and so long of that its images took.
+    /// Records how long after it was first seen a pod was running, and how much of that its image pulls took.
     pub(crate) fn pod_runs(&self, after: Duration, pulling: Duration) {
         self.pod_start.observe(after.as_secs_f64());
         self.pod_start_total.observe(after.as_secs_f64());

@@ -1,5 +1,5 @@
-//! The small files in which a pod's folder keeps what an agent knows of it: written whole or not at all, so that whoever
-//! is killed in the middle leaves the one before.
+//! The small files in a pod's folder in which an agent keeps what it knows about the pod. They are written atomically,
+//! so that an agent killed during a write leaves the previous version.
 //!
 //! All of this blocks: call it off the async threads.
 
@@ -10,15 +10,15 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A file that is larger is not ours.
+/// A larger file was not written by an agent.
 pub(crate) const MOST_BYTES: u64 = 4 << 20;
 
-/// What a file must outlive.
+/// What a file must survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outlives {
-    /// The agent.
+    /// A restart of the agent.
     Agent,
-    /// A power cut, too.
+    /// A power cut as well.
     Machine,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum PodFileError {
     NotUnderstood(#[from] serde_json::Error),
 }
 
-/// Reads a file; nothing if it is not there.
+/// Reads a file; `None` if it does not exist.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PodFileError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -47,7 +47,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, PodFil
     Ok(Some(serde_json::from_slice(&text)?))
 }
 
-/// Reads a file; one that is not there, or was damaged, says nothing. `what` is what it would have said, for the log.
+/// Reads a file, or returns the default if it is missing or damaged. `what` describes its contents for the log.
 pub(crate) fn read_or_default<T: DeserializeOwned + Default>(path: &Path, what: &str) -> T {
     read(path).map(Option::unwrap_or_default).unwrap_or_else(|error| {
         tracing::warn!(file = %path.display(), %error, "cannot read {what}; continuing without it");
@@ -55,7 +55,7 @@ pub(crate) fn read_or_default<T: DeserializeOwned + Default>(path: &Path, what: 
     })
 }
 
-/// Writes a file. A pod without a folder has nothing that could outlive anything.
+/// Writes a file. For a pod without a folder, nothing needs to be kept.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T, outlives: Outlives) -> io::Result<()> {
     let text = serde_json::to_vec(value)?;
     match put(path, &text, outlives) {

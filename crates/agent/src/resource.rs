@@ -1,7 +1,7 @@
-//! Amounts of cpu, memory and the like: `500m`, `1.5Gi`, `1e3`.
+//! Quantities of CPU, memory and the like: `500m`, `1.5Gi`, `1e3`.
 //!
-//! An amount is exact to a billionth, as in the API server: finer ones are rounded up (away from zero), and larger ones
-//! than 2⁶³−1 are taken as that.
+//! A quantity is exact to a billionth, as in the API server: finer ones are rounded up (away from zero), and those
+//! larger than 2⁶³−1 are capped at that.
 
 mod notation;
 mod requirements;
@@ -15,13 +15,13 @@ use thiserror::Error;
 pub(crate) use notation::{Notation, canonical};
 pub(crate) use requirements::{limit, request, written};
 
-/// An exact amount.
+/// An exact quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity {
     nanos: i128,
 }
 
-/// Text that is not an amount.
+/// The text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; for example 500m, 1, 64Mi or 2G"
@@ -30,46 +30,47 @@ pub struct ParseQuantityError;
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const MOST_NANOS: i128 = i64::MAX as i128 * NANOS_PER_UNIT;
-/// A binary suffix times this many digits after the point still fits the arithmetic.
+/// The arithmetic does not overflow for a binary suffix times this many digits after the point.
 const BINARY_FRACTION_DIGITS: usize = 11;
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0 };
 
-    /// A whole number: bytes, cores, pieces.
+    /// Creates a whole number: bytes, cores, pieces.
     #[must_use]
     pub const fn from_units(units: i64) -> Self {
         Self { nanos: units as i128 * NANOS_PER_UNIT }
     }
 
-    /// Thousandths: millicores.
+    /// Creates a number of thousandths: millicores.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self { nanos: millis as i128 * (NANOS_PER_UNIT / 1000) }
     }
 
-    /// The amount that a Pod's field says.
+    /// Parses the quantity in a field of a Pod.
     ///
     /// # Errors
-    /// If the field has no amount in it. That of a validated pod always has.
+    ///
+    /// If the field does not contain a quantity. In a validated pod it always does.
     pub fn of(wire: &WireQuantity) -> Result<Self, ParseQuantityError> {
         wire.0.parse()
     }
 
-    /// In whole units, rounded up.
+    /// Returns whole units, rounded up.
     #[must_use]
     pub fn units(self) -> i64 {
         self.in_parts_of(NANOS_PER_UNIT)
     }
 
-    /// In thousandths, rounded up.
+    /// Returns thousandths, rounded up.
     #[must_use]
     pub fn millis(self) -> i64 {
         self.in_parts_of(NANOS_PER_UNIT / 1000)
     }
 
-    /// Rounded up to whole thousandths: nothing finer is counted in lists of resources.
+    /// Rounds up to whole thousandths: nothing finer is counted in lists of resources.
     #[must_use]
     pub fn to_millis(self) -> Self {
         const MILLI: i128 = NANOS_PER_UNIT / 1000;
@@ -82,19 +83,19 @@ impl Quantity {
         self.nanos % NANOS_PER_UNIT == 0
     }
 
-    /// Whether it is a whole number of these.
+    /// Whether it is a whole multiple of `one`.
     #[must_use]
     pub fn is_multiple_of(self, one: Self) -> bool {
         self.nanos.checked_rem(one.nanos) == Some(0)
     }
 
-    /// Below zero.
+    /// Whether it is below zero.
     #[must_use]
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// Exactly nothing.
+    /// Whether it is exactly zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.nanos == 0
@@ -178,7 +179,7 @@ impl Scale {
     }
 }
 
-/// `whole.fraction` · 10^`exponent` in nanos, rounded up; `None` if it does not fit.
+/// Returns `whole.fraction` · 10^`exponent` in nanos, rounded up; `None` if it does not fit.
 fn decimal_nanos(whole: &str, fraction: &str, exponent: i32) -> Option<i128> {
     let digits: String = [whole, fraction].concat();
     let digits = digits.trim_start_matches('0');
@@ -195,7 +196,7 @@ fn decimal_nanos(whole: &str, fraction: &str, exponent: i32) -> Option<i128> {
     Some(kept + i128::from(lost.bytes().any(|digit| digit != b'0')))
 }
 
-/// `whole.fraction` · 2^`exponent` in nanos, rounded up; `None` if it does not fit.
+/// Returns `whole.fraction` · 2^`exponent` in nanos, rounded up; `None` if it does not fit.
 fn binary_nanos(whole: &str, fraction: &str, exponent: u32) -> Option<i128> {
     let factor = NANOS_PER_UNIT << exponent;
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };

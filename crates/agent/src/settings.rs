@@ -1,4 +1,4 @@
-//! How an agent behaves on its node.
+//! The settings of a node agent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use crate::volumes::DataDirectory;
 pub use crate::image::PullRate;
 pub use crate::log_reader::{FileId, LogReader};
 
-/// How an agent wants its PLEG: most of what starts, the agent itself has started, and it asks when that is done.
+/// The PLEG configuration for an agent: the agent itself starts most of what starts, and asks for a look when it has
+/// done so.
 #[must_use]
 pub fn pleg_config() -> pleg::Config {
     let mut config = pleg::Config::default();
@@ -24,57 +25,59 @@ pub fn pleg_config() -> pleg::Config {
     config
 }
 
-/// How an agent behaves on its node. The defaults are the kubelet's where it has one.
+/// The settings of a node agent. The defaults are the kubelet's wherever it has one.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the node is called.
+    /// The name of the node.
     pub node_name: String,
-    /// Where the agent keeps what belongs to pods.
+    /// The directory for the data of pods.
     pub data: DataDirectory,
-    /// Where the logs of pods are.
+    /// The directory for the logs of pods.
     pub logs: PathBuf,
-    /// What the runtime calls itself: it stands before the id of every container.
+    /// The runtime's own name; every container ID is prefixed with it.
     pub runtime_name: String,
-    /// What pods are told about name servers.
+    /// The DNS settings for pods.
     pub dns: NodeDns,
-    /// The host's own hosts file, for pods on its network. One that is not there has nothing in it.
+    /// The host's own hosts file, for pods on the host network. A missing file counts as empty.
     pub host_hosts: PathBuf,
     /// The addresses of this node.
     pub host_ips: HostIps,
-    /// What the pods of this node can use, by resource name.
+    /// The resources that the pods of this node can use, by resource name.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// What this node takes.
+    /// What admission needs to know about this node.
     pub admission: admission::Node,
-    /// What of the machine is not for pods, by name: all pods together are held to the rest. Nothing if they are not to be.
+    /// The resources of the machine that are reserved for anything but pods, by name: all pods together are limited to
+    /// the rest. `None` if there is no such limit.
     pub reserved: Option<BTreeMap<String, Quantity>>,
-    /// What the limits of containers depend on.
+    /// The properties of the machine that the limits of containers depend on.
     pub machine: Machine,
-    /// What the node adds to what pods ask for of security.
+    /// What the node adds to the security settings of pods.
     pub security: SecuritySettings,
-    /// Where pods with users of their own get their ids from.
+    /// The pool of IDs for pods with user namespaces.
     pub user_ids: Result<IdPool, IdPoolError>,
-    /// How long a crashing container, or an image that cannot be had, waits.
+    /// How long to back off before a crashed container is restarted or an unavailable image is pulled again.
     pub backoff: Growth,
-    /// How often a pod is looked at although nothing happened to it.
+    /// How often a pod is synced even though nothing happened to it.
     pub resync: Duration,
-    /// How long to wait after something failed that no event will repair.
+    /// How long to wait after a failure that no event will resolve.
     pub retry: Duration,
     /// How many dead instances of a container are kept, for their logs and exit codes.
     pub dead_instances: usize,
-    /// Who is to read all logs before they are removed with their instances. Nobody, usually: most logs nobody reads.
+    /// The reader that must see all logs before they are removed together with their instances. Usually `None`: most
+    /// logs are never read.
     pub log_reader: Option<LogReader>,
-    /// How many commands of probes run at the same time.
+    /// How many exec probe commands may run at the same time.
     pub exec_probes: ProbeLimits,
-    /// How many images are fetched at the same time.
+    /// How many images are pulled at the same time.
     pub parallel_pulls: usize,
-    /// How often registries are asked.
+    /// The rate limit for requests to registries.
     pub pull_rate: PullRate,
-    /// Whether the runtime brings images along, which no registry has.
+    /// Whether the runtime has built-in images, which no registry has.
     pub has_built_in_images: bool,
 }
 
 impl Settings {
-    /// The defaults, for a node of this name that keeps everything below `data`.
+    /// Creates the default settings for a node of this name that keeps everything below `data`.
     #[must_use]
     pub fn new(node_name: impl Into<String>, data: impl Into<PathBuf>) -> Self {
         let (node_name, data) = (node_name.into(), data.into());
@@ -107,7 +110,7 @@ impl Settings {
         }
     }
 
-    /// What this node tells a pod now.
+    /// Returns the facts about this node that a pod can see at this moment.
     pub(crate) fn node_facts(&self) -> NodeFacts {
         NodeFacts { host_ips: self.host_ips.now().to_vec(), allocatable: self.allocatable.clone() }
     }

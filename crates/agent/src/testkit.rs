@@ -1,5 +1,5 @@
-//! A runtime in memory, for tests on paused time: it acts, it can be observed, it holds against the agent what no runtime
-//! would forgive.
+//! A runtime in memory, for tests on paused time: it acts, it can be observed, and it notes whatever the agent does
+//! that no runtime would forgive.
 
 mod images;
 mod losses;
@@ -33,14 +33,14 @@ struct World {
     calls: Vec<String>,
     next: u64,
     absent_images: BTreeSet<String>,
-    /// Those that no registry has.
+    /// The images that no registry has.
     built_in_images: BTreeSet<String>,
     lets_in: Option<String>,
     fails: BTreeMap<&'static str, CallError>,
     hangs: BTreeSet<&'static str>,
     lost_answers: BTreeSet<&'static str>,
     overtaken: BTreeSet<&'static str>,
-    /// How late sandboxes come, if they do not come at once.
+    /// How late sandboxes appear; `None` if immediately.
     sandboxes_are_late: Option<Duration>,
     broken_rules: Vec<String>,
     /// How commands end, and how long they take: exit code, output, time.
@@ -49,14 +49,14 @@ struct World {
     memory_used: Option<u64>,
     network_problem: Option<String>,
     addresses: Vec<IpAddr>,
-    /// Whether it does not know that containers can have a stop signal.
+    /// Whether it does not support stop signals.
     lacks_stop_signals: bool,
     stop_signals: BTreeMap<ContainerId, v1::Signal>,
-    /// How containers end that are stopped, if not as SIGTERM would end them.
+    /// The exit codes of stopped containers, if different from that of SIGTERM.
     stop_codes: BTreeMap<String, i32>,
-    /// How long containers take to end that are stopped, if not none.
+    /// How long stopped containers take to end, if not zero.
     stop_times: BTreeMap<String, Duration>,
-    /// Those that cannot be stopped.
+    /// The containers that cannot be stopped.
     unstoppable: BTreeSet<String>,
     annotations: HashMap<ContainerId, HashMap<String, String>>,
     images: Vec<v1::Image>,
@@ -67,7 +67,7 @@ struct World {
 }
 
 impl World {
-    /// Notes if a rule was broken. Not a panic: an actor that is lost would only be made anew.
+    /// Notes if a rule was broken. It does not panic: a lost actor would only be recreated.
     fn hold(&mut self, rule: &str, holds: bool) {
         if !holds {
             self.broken_rules.push(rule.to_owned());
@@ -86,12 +86,12 @@ impl World {
 pub(crate) struct FakeRuntime(Arc<Mutex<World>>);
 
 impl FakeRuntime {
-    /// What was asked of it since this was last asked, in words.
+    /// Returns the calls since this was last called, as text.
     pub(crate) fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().calls)
     }
 
-    /// A call fails from now on, or no longer.
+    /// Makes a call fail from now on, or no longer.
     pub(crate) fn fail(&self, call: &'static str, message: Option<&str>) {
         let mut world = self.0.lock();
         match message {
@@ -104,7 +104,7 @@ impl FakeRuntime {
         }
     }
 
-    /// Nobody is there to answer a call, from now on or no longer.
+    /// Makes a call find no runtime from now on, or no longer.
     pub(crate) fn be_away(&self, call: &'static str, is_away: bool) {
         let mut world = self.0.lock();
         if is_away {
@@ -115,7 +115,7 @@ impl FakeRuntime {
         }
     }
 
-    /// The connection breaks in the middle of a call, from now on or no longer.
+    /// Breaks the connection in the middle of a call, from now on or no longer.
     pub(crate) fn hang_up(&self, call: &'static str, hangs_up: bool) {
         let mut world = self.0.lock();
         if hangs_up {
@@ -126,7 +126,7 @@ impl FakeRuntime {
         }
     }
 
-    /// A call works, but its answer does not come in time, from now on or no longer.
+    /// Lets a call work but its answer time out, from now on or no longer.
     pub(crate) fn lose_answers(&self, call: &'static str, are_lost: bool) {
         let mut world = self.0.lock();
         if are_lost {
@@ -136,12 +136,12 @@ impl FakeRuntime {
         }
     }
 
-    /// Who asks for a sandbox gets no answer in time from now on, and the sandbox comes this much later; or no longer.
+    /// Lets requests for a sandbox time out from now on, with the sandbox appearing this much later; or no longer.
     pub(crate) fn sandboxes_are_late(&self, by: Option<Duration>) {
         self.0.lock().sandboxes_are_late = by;
     }
 
-    /// Somebody else does what a call asks for just before it, so it is refused, from now on or no longer.
+    /// Makes a call fail because someone else does the same just before it, from now on or no longer.
     pub(crate) fn overtake(&self, call: &'static str, is_overtaken: bool) {
         let mut world = self.0.lock();
         if is_overtaken {
@@ -151,12 +151,12 @@ impl FakeRuntime {
         }
     }
 
-    /// What the agent did that it must never do.
+    /// Returns what the agent did that it must never do.
     pub(crate) fn broken_rules(&self) -> Vec<String> {
         self.0.lock().broken_rules.clone()
     }
 
-    /// The answer of a call that worked.
+    /// Returns the answer of a call that worked.
     fn answer<T>(&self, name: &'static str, answer: T) -> Result<T, CallError> {
         let world = self.0.lock();
         if world.lost_answers.contains(name) {
@@ -168,62 +168,62 @@ impl FakeRuntime {
         Ok(answer)
     }
 
-    /// A command ends like this from now on.
+    /// Makes a command end like this from now on.
     pub(crate) fn exec_answers(&self, command: &str, code: i32, output: &str) {
         self.exec_takes(command, code, output, Duration::ZERO);
     }
 
-    /// A command takes that long from now on, and then ends like this.
+    /// Makes a command take that long from now on, and then end like this.
     pub(crate) fn exec_takes(&self, command: &str, code: i32, output: &str, takes: Duration) {
         self.0.lock().exec_answers.insert(command.to_owned(), (code, output.to_owned(), takes));
     }
 
-    /// The commands that were begun since this was last asked, each with its container: `name-attempt`.
+    /// Returns the commands that were started since this was last called, each with its container: `name-attempt`.
     pub(crate) fn take_execs(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.0.lock().execs)
     }
 
-    /// Every container uses so much memory from now on.
+    /// Makes every container use this much memory from now on.
     pub(crate) fn uses_memory(&self, bytes: u64) {
         self.0.lock().memory_used = Some(bytes);
     }
 
-    /// There is no network for pods from now on, or there is again.
+    /// Takes the pod network away from now on, or restores it.
     pub(crate) fn network_fails(&self, problem: Option<&str>) {
         self.0.lock().network_problem = problem.map(str::to_owned);
     }
 
-    /// Sandboxes have these addresses from now on.
+    /// Gives sandboxes these addresses from now on.
     pub(crate) fn gives_addresses(&self, addresses: &[IpAddr]) {
         self.0.lock().addresses = addresses.to_vec();
     }
 
-    /// It is a runtime from before there were stop signals.
+    /// Makes it a runtime without stop signals.
     pub(crate) fn lack_stop_signals(&self) {
         self.0.lock().lacks_stop_signals = true;
     }
 
-    /// Containers of this name end like this when they are stopped from now on.
+    /// Makes containers of this name end like this when they are stopped, from now on.
     pub(crate) fn ends_with(&self, name: &str, code: i32) {
         self.0.lock().stop_codes.insert(name.to_owned(), code);
     }
 
-    /// Containers of this name take that long to end when they are stopped from now on.
+    /// Makes containers of this name take that long to end when they are stopped, from now on.
     pub(crate) fn takes_to_stop(&self, name: &str, time: Duration) {
         self.0.lock().stop_times.insert(name.to_owned(), time);
     }
 
-    /// Containers of this name cannot be stopped from now on.
+    /// Makes containers of this name impossible to stop from now on.
     pub(crate) fn does_not_stop(&self, name: &str) {
         self.0.lock().unstoppable.insert(name.to_owned());
     }
 
-    /// A call never comes back from now on.
+    /// Makes a call hang from now on.
     pub(crate) fn hang(&self, call: &'static str) {
         self.0.lock().hangs.insert(call);
     }
 
-    /// The process of the newest container of this name ends, if one runs.
+    /// Ends the process of the newest container of this name, if one is running.
     pub(crate) fn exit(&self, name: &str, code: i32) {
         let mut world = self.0.lock();
         let now = world.tick();
@@ -240,7 +240,7 @@ impl FakeRuntime {
         running.reason = if code == 0 { "Completed".into() } else { "Error".into() };
     }
 
-    /// Everything that runs, as `name-attempt`.
+    /// Returns everything that is running, as `name-attempt`.
     pub(crate) fn running(&self) -> Vec<String> {
         let world = self.0.lock();
         let mut running: Vec<String> = world
@@ -253,7 +253,7 @@ impl FakeRuntime {
         running
     }
 
-    /// How many sandboxes and containers it knows, dead or alive.
+    /// Returns how many sandboxes and containers it knows, dead or alive.
     pub(crate) fn known(&self) -> (usize, usize) {
         let world = self.0.lock();
         (world.sandboxes.len(), world.containers.len())

@@ -1,12 +1,12 @@
-//! What is under way right now, the oldest first: each thing for as long as somebody holds on to it, and so no more of them
-//! than there are who do.
+//! Operations in progress, oldest first. Each is listed for as long as its guard is held, so there are never more of
+//! them than guards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Things that are under way. Clones are the same ones.
+/// A list of operations in progress. Clones share the same list.
 #[derive(Debug)]
 pub(crate) struct UnderWay<T>(Arc<Mutex<Things<T>>>);
 
@@ -29,7 +29,7 @@ impl<T> Default for UnderWay<T> {
 }
 
 impl<T> UnderWay<T> {
-    /// A thing begins; it is under way until the returned value is dropped.
+    /// Adds an operation, which is in progress until the returned value is dropped.
     #[must_use = "it ends when this is dropped"]
     pub(crate) fn begin(&self, thing: T) -> Held<T> {
         let mut things = self.0.lock();
@@ -39,13 +39,13 @@ impl<T> UnderWay<T> {
         Held { of: self.clone(), number }
     }
 
-    /// What is seen of all of them now.
+    /// Maps all current operations.
     pub(crate) fn seen<U>(&self, see: impl FnMut(&T) -> U) -> Vec<U> {
         self.0.lock().all.values().map(see).collect()
     }
 }
 
-/// Something that is under way.
+/// The guard of an operation in progress.
 #[derive(Debug)]
 pub(crate) struct Held<T> {
     of: UnderWay<T>,

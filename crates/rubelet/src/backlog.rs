@@ -1,4 +1,4 @@
-//! Lines that wait while whoever prints them is held up: by a terminal that takes nothing, or a pipe that nobody reads.
+//! Lines that wait while their printing is blocked, by a stalled terminal or a pipe that nobody reads.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use crate::behind::Waiting;
 
 /// How many lines may wait.
 const MOST_LINES: usize = 1_000;
-/// Longer lines are cut.
+/// Longer lines are truncated.
 const LONGEST_LINE: usize = 16 << 10;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Backlog {
 }
 
 impl Waiting for Backlog {
-    /// The oldest lines are left out if there are too many.
+    /// Adds lines; if there are too many, the oldest are dropped.
     fn add(&mut self, text: &str) {
         for line in text.lines() {
             if self.lines.len() >= MOST_LINES {
@@ -33,7 +33,7 @@ impl Waiting for Backlog {
 }
 
 impl Backlog {
-    /// All lines, and before them how many were left out.
+    /// Takes all lines, after a line that says how many were dropped.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = String> + use<> {
         let left_out = std::mem::take(&mut self.left_out);
         let gap = (left_out > 0).then(|| format!("({left_out} lines omitted)"));

@@ -1,5 +1,5 @@
-//! Printing by a thread of its own, so that a pipe that nobody reads or a terminal that takes nothing (Ctrl-S, a slow
-//! line) holds nobody up: what is said waits, and what waits is bounded by whoever keeps it.
+//! Printing from a separate thread, so that a stalled output (a pipe that nobody reads, a terminal after Ctrl-S, a slow
+//! line) blocks nothing else: text waits in a buffer, whose size is limited by its type.
 
 use std::io;
 use std::panic::PanicHookInfo;
@@ -11,10 +11,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::log::remark;
 use crate::signals;
 
-/// How long to wait for the last of it to be printed.
+/// How long to wait at the end until everything is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What waits to be printed.
+/// A buffer for what waits to be printed.
 pub(crate) trait Waiting: Default + Send + 'static {
     fn is_empty(&self) -> bool;
 
@@ -22,15 +22,16 @@ pub(crate) trait Waiting: Default + Send + 'static {
     fn add(&mut self, text: &str);
 }
 
-/// Whether more may come.
+/// Whether more may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     Open,
-    /// The end has begun. This comes once at least, with nothing if nothing waits.
+    /// The end has begun. The printing function is called with this at least once, with an empty buffer if nothing
+    /// waits.
     Ending,
 }
 
-/// What is said here is printed by a thread, once it was started. Clones are the same.
+/// A printer whose text is printed by a thread, once that has been started. Clones share the printer.
 #[derive(Debug)]
 pub(crate) struct Behind<W>(Arc<Shared<W>>);
 
@@ -48,18 +49,19 @@ struct State<W> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// There is no thread, before or after: whoever says something prints it.
+    /// There is no thread (not yet, or no longer): callers print by themselves.
     #[default]
     Alone,
     Behind,
-    /// What waits is printed, and then nothing more.
+    /// The buffer is printed, and nothing after it.
     Ending,
-    /// The thread is stuck, and nobody reads.
+    /// The thread is stuck, because nobody reads.
     GivenUp,
 }
 
 impl<W: Waiting> Behind<W> {
-    /// From now on a thread prints, panics too. Without one, whoever says something waits until it is out.
+    /// Starts the thread that prints, including panics. If it cannot be started, callers keep printing by themselves,
+    /// and block until that is done.
     pub(crate) fn start(&self, print: impl FnMut(W, Moment) + Send + 'static) {
         self.start_thread(print);
         let behind = self.clone();
@@ -79,7 +81,7 @@ impl<W: Waiting> Behind<W> {
         }
     }
 
-    /// Says something, in lines.
+    /// Prints lines of text.
     pub(crate) fn print(&self, text: &str) {
         let mut state = self.0.state.lock();
         match state.stage {
@@ -95,7 +97,7 @@ impl<W: Waiting> Behind<W> {
         }
     }
 
-    /// Changes what waits, if there is a thread that will print it.
+    /// Changes the buffer, if there is a thread to print it.
     pub(crate) fn put(&self, change: impl FnOnce(&mut W)) {
         let mut state = self.0.state.lock();
         if matches!(state.stage, Stage::Behind | Stage::Ending) {
@@ -104,12 +106,13 @@ impl<W: Waiting> Behind<W> {
         }
     }
 
-    /// Waits for what was said to be out, but not for ever.
+    /// Waits, within limits, until everything has been printed.
     pub(crate) fn end(&self) {
         if self.0.state.lock().stage != Stage::Behind {
             return;
         }
-        // Not while the state is held: whoever panics just now holds the hook, and waits for the state.
+        // The state must not be locked here: a thread that panics at this moment holds the hook, and waits for the
+        // state.
         drop(std::panic::take_hook());
         let mut state = self.0.state.lock();
         state.stage = Stage::Ending;
@@ -154,7 +157,7 @@ impl<W: Default> Default for Behind<W> {
     }
 }
 
-/// What a panic says, with where it came from if `RUST_BACKTRACE` asks for that.
+/// Formats a panic, with its backtrace if `RUST_BACKTRACE` asks for one.
 fn last_words(panic: &PanicHookInfo<'_>) -> String {
     let backtrace = std::backtrace::Backtrace::capture();
     match backtrace.status() {
@@ -163,7 +166,7 @@ fn last_words(panic: &PanicHookInfo<'_>) -> String {
     }
 }
 
-/// Says each piece that is written to it: what is logged.
+/// Prints each piece that is written, which is how log messages get here.
 impl<W: Waiting> io::Write for Behind<W> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.print(&String::from_utf8_lossy(piece));
@@ -184,7 +187,8 @@ mod tests {
 
     type Printed = (Vec<String>, Moment);
 
-    /// What is printed can be seen, and then the thread waits until somebody reads, or nobody ever will.
+    /// Starts a printer whose prints can be observed. Its thread waits at each one until it is allowed to continue, or
+    /// the permission is dropped.
     fn started() -> (Behind<Backlog>, mpsc::Receiver<Printed>, mpsc::Sender<()>) {
         let behind = Behind::<Backlog>::default();
         let (printing, is_printing) = mpsc::channel();

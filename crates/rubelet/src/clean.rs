@@ -1,7 +1,7 @@
-//! Texts of others (containers, runtimes, registries, manifests), for a terminal: what they say must not move the cursor,
-//! change colours or give itself out for a line of ours. Styles are added afterwards.
+//! Makes foreign texts (from containers, runtimes, registries, manifests) safe for a terminal: they must not move the
+//! cursor, change colours, or pass for a message of rubelet. Styles are added afterwards.
 
-/// A text in one line. What stands between words becomes a space; other control characters are shown as what they are not.
+/// Returns a text as one line. White space becomes a space; other control characters are replaced.
 pub(crate) fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         c if !c.is_control() => c,
@@ -11,7 +11,7 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
-/// A text with its line breaks.
+/// Returns a text with its line breaks kept.
 pub(crate) fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }

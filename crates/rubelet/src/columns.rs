@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use crate::clean::clean;
 
-/// The widest column: longer cells stick out. Padding to more than 65535 characters would panic.
+/// The maximum width of a column; longer cells stick out. Padding to more than 65535 characters would panic.
 const WIDEST: usize = 1000;
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
-/// How wide to make a column for texts so long.
+/// Returns the width of a column whose longest text has this length.
 pub(crate) fn width(longest: usize) -> usize {
     longest.min(WIDEST)
 }
 
-/// Rows below a header, each column as wide as its widest cell.
+/// Formats rows below a header, with each column as wide as its widest cell.
 pub(crate) fn columns<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
     let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean(cell))).collect();

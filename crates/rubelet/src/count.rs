@@ -1,4 +1,4 @@
-//! Numbers of things, in words for people.
+//! Counts of things, in words.
 
 /// `1 pod`, `2 pods`.
 pub(crate) fn count(number: u64, of: &str) -> String {

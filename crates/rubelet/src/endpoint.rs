@@ -1,4 +1,4 @@
-//! Which runtime a command talks to.
+//! The runtime that a command talks to.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use rubelet_cri::{Endpoint, EndpointError, Error, ErrorKind, Metrics, Options, R
 
 use crate::exit::Failure;
 
-/// Where runtimes listen by default, in the order in which we try them.
+/// The default sockets of runtimes, in the order in which they are tried.
 const KNOWN: [&str; 7] = [
     "unix:///run/containerd/containerd.sock",
     "unix:///run/crio/crio.sock",
     "unix:///run/k3s/containerd/containerd.sock",
     "unix:///run/k0s/containerd.sock",
     "unix:///run/cri-dockerd.sock",
-    // Our own: run alone, and inside `rubelet run`.
+    // The embedded runtime: run alone, and inside `rubelet run`.
     "unix:///run/rubelet/runtime.sock",
     "unix:///var/lib/rubelet/runtime.sock",
 ];
@@ -27,10 +27,10 @@ pub(crate) struct RuntimeArgs {
     runtime_endpoint: Option<Endpoint>,
 }
 
-/// Names the runtime when no argument does. Empty is the same as not there.
+/// The variable that names the runtime when no argument does. If it is empty, it counts as unset.
 pub(crate) const ENVIRONMENT: &str = "CONTAINER_RUNTIME_ENDPOINT";
 
-/// The runtime that the environment names, if it names one.
+/// Returns the runtime that the environment names, if any.
 pub(crate) fn endpoint_of_environment() -> Result<Option<Endpoint>, EndpointError> {
     let text = std::env::var(ENVIRONMENT).ok().filter(|text| !text.trim().is_empty());
     text.map(|text| text.parse()).transpose()
@@ -41,11 +41,11 @@ pub(crate) fn endpoint_of_environment() -> Result<Option<Endpoint>, EndpointErro
 pub(crate) struct Found {
     pub(crate) client: RuntimeClient,
     pub(crate) runtime: Runtime,
-    /// Whether nobody told us where to look.
+    /// Whether the runtime was found by search, because none was named.
     pub(crate) was_searched: bool,
 }
 
-/// What a runtime calls itself.
+/// The name and version that a runtime reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
     pub(crate) name: String,
@@ -58,21 +58,21 @@ impl fmt::Display for Runtime {
     }
 }
 
-/// No runtime answers.
+/// Why no runtime was found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotFound {
-    /// What the environment says is not an endpoint.
+    /// The value of the environment variable is not an endpoint.
     #[error("{ENVIRONMENT}: {0}")]
     BadEnvironment(EndpointError),
-    /// The one that we were told to use.
+    /// The named runtime does not answer.
     #[error("{}", .0.explanation())]
     Named(Error),
-    /// None of the known ones.
+    /// None of the known sockets answers.
     #[error("no container runtime answers; give its socket with --runtime-endpoint\n{0}")]
     Searched(Tried),
 }
 
-/// Every socket that was tried, and why it is not the one.
+/// The error for every socket that was tried.
 #[derive(Debug)]
 pub(crate) struct Tried(Vec<Error>);
 
@@ -96,7 +96,8 @@ impl fmt::Display for Tried {
 }
 
 impl NotFound {
-    /// Where nobody answers, if that was told, or if somebody is there who says nothing.
+    /// Returns the endpoint at which nothing answers, if one was named, or if something listens there without
+    /// answering.
     pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
         match self {
             Self::Named(error) => Some(error.endpoint()),
@@ -104,7 +105,7 @@ impl NotFound {
         }
     }
 
-    /// That somebody is there who did not answer in time, if that is so.
+    /// Returns the error if something listens but did not answer in time.
     pub(crate) fn silence(&self) -> Option<&Error> {
         let tried = match self {
             Self::BadEnvironment(_) => &[][..],
@@ -114,7 +115,7 @@ impl NotFound {
         tried.iter().find(|error| matches!(error.kind(), ErrorKind::Silent | ErrorKind::Deadline))
     }
 
-    /// How a command ends for it.
+    /// The exit code for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::BadEnvironment(_) => Failure::Usage,
@@ -124,22 +125,22 @@ impl NotFound {
 }
 
 impl RuntimeArgs {
-    /// As if the command line named this one.
+    /// Returns the arguments as if the command line had named this endpoint.
     pub(crate) fn named(endpoint: Endpoint) -> Self {
         Self { runtime_endpoint: Some(endpoint) }
     }
 
-    /// Whether the command line says which one.
+    /// Whether the command line names the runtime.
     pub(crate) fn is_given(&self) -> bool {
         self.runtime_endpoint.is_some()
     }
 
-    /// Finds the runtime and greets it.
+    /// Finds the runtime, and asks for its version.
     pub(crate) async fn find(&self) -> Result<Found, NotFound> {
         self.find_within(Duration::MAX).await
     }
 
-    /// Finds the runtime and greets it. Each that is tried may take so long.
+    /// Finds the runtime, and asks for its version. Each attempt may take this long.
     pub(crate) async fn find_within(&self, limit: Duration) -> Result<Found, NotFound> {
         let named = match &self.runtime_endpoint {
             Some(endpoint) => Some(endpoint.clone()),

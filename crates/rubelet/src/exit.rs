@@ -1,21 +1,21 @@
-//! How commands end. These numbers are part of the interface; `docs/exit-codes.md` lists them.
+//! The exit codes of commands. They are part of the interface; `docs/exit-codes.md` lists them.
 
 use std::process::ExitCode;
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The runtime cannot be reached, or is not one that we can talk to.
+    /// The runtime cannot be reached, or does not speak CRI.
     Runtime,
-    /// We were told something that makes no sense.
+    /// The command line or configuration is wrong.
     Usage,
-    /// The machine did not let us do something that has nothing to do with the runtime.
+    /// An operation of the system failed that has nothing to do with the runtime.
     System,
-    /// An image is not there, cannot be had, or is refused.
+    /// An image does not exist, cannot be obtained, or is refused.
     Image,
-    /// Pods that were run to their end did not all end well.
+    /// Not all pods that were run to completion succeeded.
     Pods,
-    /// A recording is damaged, or is none.
+    /// A recording is damaged, or is not a recording.
     Recording,
 }
 
@@ -23,7 +23,7 @@ impl From<Failure> for ExitCode {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::System => Self::from(1),
-            // What the reader of the command line ends with, too.
+            // The code that the command line parser uses as well.
             Failure::Usage => Self::from(2),
             Failure::Runtime => Self::from(3),
             Failure::Image => Self::from(4),

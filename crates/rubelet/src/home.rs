@@ -1,11 +1,11 @@
-//! Where things are kept: the system's places for root, the user's own for others.
+//! Where things are kept: system folders for root, the user's own for others.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::place::{USUAL_FOLDER, folder_of_environment};
 
-/// Whose places.
+/// Whose folders to use.
 #[derive(Debug)]
 pub(crate) struct Home {
     is_root: bool,
@@ -36,7 +36,7 @@ impl Home {
     }
 
     fn new(is_root: bool, env: impl Fn(&str) -> Option<OsString>) -> Self {
-        // Relative ones are to be ignored, says the convention that these variables come from.
+        // The XDG specification, which defines these variables, says that relative paths are to be ignored.
         let path = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
         Self {
             is_root,

@@ -1,4 +1,4 @@
-//! What the last agent of a folder was told: so that commands that find no agent know where its pods are.
+//! A record of the last agent's settings in its folder, so that commands that find no agent know where its pods are.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,35 +11,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::place::EMBEDDED_SOCKET;
 
-/// Where everybody looks for the logs of containers, and agents link them.
+/// Where other tools look for container logs, and where agents link them.
 pub(crate) const USUAL_LOG_LINKS: &str = "/var/log/containers";
 
-/// In the folder of the agent.
+/// The name of the record in the agent's folder.
 const FILE: &str = "agent.json";
-/// For its owner only, as the folder is.
+/// For its owner only, like the folder.
 const MODE: u32 = 0o600;
 
-/// What the last agent of a folder was told.
+/// The settings of a folder's last agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LastAgent {
-    /// The runtime that it used; nothing for the embedded one.
+    /// The runtime that it used; `None` for the embedded one.
     pub(crate) runtime_endpoint: Option<String>,
     pub(crate) pod_logs: PathBuf,
-    /// What the names of pods end in.
+    /// The suffix of pod names.
     pub(crate) node_name: String,
-    /// Where pods had control groups of their own.
+    /// The control groups of its pods, if they had their own.
     pub(crate) groups: Option<Groups>,
 }
 
-/// Which control groups pods had.
+/// The settings of the pods' control groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Groups {
     driver: String,
     root: String,
 }
 
-/// What the last agent was told cannot be kept or read.
+/// The record cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LastAgentError {
     #[error("cannot write {}: {source}", path.display())]
@@ -52,14 +52,14 @@ pub(crate) enum LastAgentError {
     Endpoint { path: PathBuf, source: EndpointError },
 }
 
-/// Whoever may not read what is in the folder of an agent can be helped.
+/// Returns advice for users who must not read the agent's folder.
 fn help(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::PermissionDenied { "; run as root" } else { "" }
 }
 
 impl LastAgent {
-    /// Keeps it in the folder of the agent, whole or not at all. What is there already takes no room: an agent that comes back
-    /// to a full disk looks after its pods.
+    /// Writes the record into the agent's folder, atomically. An identical record is not rewritten, so that an agent
+    /// that restarts on a full disk still manages its pods.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), LastAgentError> {
         if Self::read(folder).ok().flatten().as_ref() == Some(self) {
             return Ok(());
@@ -71,7 +71,7 @@ impl LastAgent {
             .and_then(|text| {
                 let mut options = fs::File::options();
                 let mut file = options.write(true).create(true).truncate(true).mode(MODE).open(&new)?;
-                // One that was left behind may have another mode.
+                // A file that was left behind may have another mode.
                 file.set_permissions(fs::Permissions::from_mode(MODE))?;
                 file.write_all(&text)
             })
@@ -79,7 +79,7 @@ impl LastAgent {
             .map_err(|source| LastAgentError::Unwritable { path, source })
     }
 
-    /// What is kept in that folder; nothing if no agent ever ran there.
+    /// Reads the record in that folder; `None` if no agent ever ran there.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, LastAgentError> {
         let path = folder.join(FILE);
         match fs::read(&path) {
@@ -91,7 +91,7 @@ impl LastAgent {
         }
     }
 
-    /// Whether this is the runtime that it used, whatever its socket is called now; nothing for the embedded one.
+    /// Whether the agent used this runtime (`None` is the embedded one), whatever path names its socket now.
     pub(crate) fn had_runtime(&self, folder: &Path, endpoint: Option<&Endpoint>) -> bool {
         let socket = |endpoint: Option<&Endpoint>| {
             let path = endpoint.map_or_else(|| folder.join(EMBEDDED_SOCKET), |one| one.path().to_owned());
@@ -100,7 +100,7 @@ impl LastAgent {
         self.endpoint(folder).is_ok_and(|theirs| socket(theirs.as_ref()) == socket(endpoint))
     }
 
-    /// The runtime that it used; nothing for the embedded one.
+    /// Returns the runtime that it used; `None` for the embedded one.
     pub(crate) fn endpoint(&self, folder: &Path) -> Result<Option<Endpoint>, LastAgentError> {
         let parsed = self.runtime_endpoint.as_deref().map(str::parse).transpose();
         parsed.map_err(|source| LastAgentError::Endpoint { path: folder.join(FILE), source })
@@ -112,9 +112,9 @@ impl Groups {
         Self { driver: settings.driver.to_string(), root: settings.root.clone() }
     }
 
-    /// By which they can be found again.
+    /// Returns settings by which the groups can be found again.
     pub(crate) fn settings(&self) -> CgroupSettings {
-        // What is not understood was written by a later version; removing nothing is the least harm.
+        // An unknown driver was written by a later version; the safest choice is to remove nothing.
         let driver = self.driver.parse().unwrap_or(rubelet_agent::cgroup::Driver::Systemd);
         CgroupSettings { driver, root: self.root.clone(), pids_limit: None }
     }
@@ -166,7 +166,7 @@ mod tests {
         kept.write(folder.path()).unwrap();
         let read = LastAgent::read(folder.path()).unwrap().unwrap();
         assert_eq!(read, kept);
-        // Where nothing can be written any more, what is kept already is kept.
+        // When nothing can be written, the existing record remains.
         fs::create_dir(folder.path().join("agent.new")).unwrap();
         kept.write(folder.path()).unwrap();
         let other = LastAgent { node_name: "m".to_owned(), ..kept.clone() };

@@ -1,4 +1,4 @@
-//! The `rubelet` binary: the command line, and nothing that a library could do.
+//! The `rubelet` program: the command line, and nothing that belongs into a library.
 
 mod backlog;
 mod behind;

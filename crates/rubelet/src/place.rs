@@ -1,4 +1,4 @@
-//! Where an agent and its embedded runtime keep things, and where they can be found: all of it follows from one folder.
+//! The data folder of an agent and its embedded runtime: all other paths follow from it.
 
 mod lock;
 
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 pub(crate) use lock::{Holder, Lock};
 
-/// How often to look whether a folder is free.
+/// How often to check whether a folder is free.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-/// How long an agent may have the folder without a word before others say so.
+/// How long an agent may hold the folder without answering before waiting for it fails.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// An agent that answers for so long after it was found does not just end.
+/// An agent that still answers this long after it was found is not about to end.
 const ENDING: Duration = Duration::from_secs(2);
-/// A command that has the folder for so long is waited for aloud.
+/// If a command holds the folder for this long, the wait for it is reported.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// The folder of an agent.
@@ -30,22 +30,22 @@ pub(crate) struct Place {
     data_dir: PathBuf,
 }
 
-/// Where everything is if nobody says otherwise.
+/// The default folder.
 pub(crate) const USUAL_FOLDER: &str = "/var/lib/rubelet";
 
 fn usual_folder() -> PathBuf {
     folder_of_environment().unwrap_or_else(|| USUAL_FOLDER.into())
 }
 
-/// Where the embedded runtime listens, in the folder.
+/// The name of the embedded runtime's socket in the folder.
 pub(crate) const EMBEDDED_SOCKET: &str = "runtime.sock";
 
-/// The folder that the environment names. Empty is the same as not there.
+/// Returns the folder that the environment names. An empty value counts as unset.
 pub(crate) fn folder_of_environment() -> Option<PathBuf> {
     std::env::var_os("RUBELET_DATA_DIR").filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
-/// The folder cannot be used.
+/// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
     #[error("cannot use {}: {source}; {}choose another folder with --data-dir", path.display(), help(source))]
@@ -60,23 +60,23 @@ pub(crate) enum PlaceError {
     Busy { path: PathBuf, lock: PathBuf, pid: Option<u32> },
 }
 
-/// What else may help than another folder.
+/// Returns what may help besides another folder.
 fn help(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::PermissionDenied { "run as root, or " } else { "" }
 }
 
 impl Place {
-    /// The folder itself, absolute.
+    /// Returns the absolute path of the folder.
     pub(crate) fn path(&self) -> io::Result<PathBuf> {
         std::path::absolute(&self.data_dir)
     }
 
-    /// The folder as it was given.
+    /// Returns the folder as it was given.
     pub(crate) fn given(&self) -> &Path {
         &self.data_dir
     }
 
-    /// What to add to other commands for them to find it.
+    /// Returns the option that makes other commands use this folder.
     pub(crate) fn option(&self) -> String {
         if self.data_dir == usual_folder() {
             String::new()
@@ -85,18 +85,18 @@ impl Place {
         }
     }
 
-    /// Where the embedded runtime listens.
+    /// Returns the socket of the embedded runtime.
     pub(crate) fn runtime_socket(&self) -> io::Result<PathBuf> {
         Ok(self.path()?.join(EMBEDDED_SOCKET))
     }
 
-    /// Where the agent listens for commands.
+    /// Returns the socket on which the agent listens for commands.
     pub(crate) fn agent_socket(&self) -> io::Result<PathBuf> {
         Ok(self.path()?.join("agent.sock"))
     }
 
-    /// Makes the folder and takes it for an agent, for as long as the lock lives. Commands that have it, and an agent that just
-    /// ends, are waited for; `tell` is told of those that take long.
+    /// Creates the folder and takes it for an agent, for as long as the lock lives. Waits for commands that hold it,
+    /// and for an agent that is ending; a long wait is reported through `tell`.
     pub(crate) async fn take(&self, tell: impl Fn(&str)) -> Result<Lock, PlaceError> {
         let socket = self.agent_socket().map_err(|source| self.unusable(source))?;
         let mut turn = Turn::new(self);
@@ -117,7 +117,7 @@ impl Place {
         }
     }
 
-    /// Takes the folder if nobody has.
+    /// Takes the folder if it is free.
     pub(crate) fn try_take(&self, who: Holder) -> Result<Option<Lock>, PlaceError> {
         let unusable = |source| self.unusable(source);
         let path = self.path().map_err(unusable)?;
@@ -125,17 +125,18 @@ impl Place {
         Lock::try_take(&path, who).map_err(unusable)
     }
 
-    /// Whether somebody has the folder. Only looks: nothing is made, and the folder is not kept from anybody for longer.
+    /// Whether something holds the folder. Only checks: nothing is created, and the folder is not blocked beyond the
+    /// check.
     pub(crate) fn is_taken(&self) -> bool {
         self.path().is_ok_and(|path| Lock::is_taken(&path))
     }
 
-    /// Whether a command has the folder, and no agent.
+    /// Whether a command, and no agent, holds the folder.
     pub(crate) fn has_command(&self) -> bool {
         self.is_taken() && self.is_of_command()
     }
 
-    /// Whether an agent has the folder, or somebody of whom that cannot be told.
+    /// Whether an agent holds the folder, or something that cannot be identified.
     pub(crate) fn has_agent(&self) -> bool {
         self.is_taken() && !self.is_of_command()
     }
@@ -144,7 +145,7 @@ impl Place {
         matches!(self.holder(), Some((Holder::Command, _)))
     }
 
-    /// Who had the folder last, and has it still if it is taken.
+    /// Returns the last holder of the folder, which is also the current one if the folder is taken.
     fn holder(&self) -> Option<(Holder, u32)> {
         Lock::holder(&self.path().ok()?)
     }
@@ -154,12 +155,12 @@ impl Place {
     }
 }
 
-/// Waits for a folder that somebody else has: as long as that is a command, which does what it was told to, but not for ever
-/// for an agent.
+/// Waits for a folder that is taken: for a command as long as it takes, since it does what it was asked to, but for an
+/// agent only for a limited time.
 pub(crate) struct Turn<'a> {
     place: &'a Place,
     begun: Instant,
-    /// Since when no command has had it.
+    /// Since when no command has held it.
     since: Instant,
     was_told: bool,
 }
@@ -170,7 +171,7 @@ impl<'a> Turn<'a> {
         Self { place, begun: now, since: now, was_told: false }
     }
 
-    /// Waits a little. An error, if it has been waited for too long.
+    /// Waits a little. Fails if the wait has become too long.
     pub(crate) async fn wait(&mut self, tell: impl Fn(&str)) -> Result<(), PlaceError> {
         let path = self.place.given();
         match self.place.holder() {
@@ -227,7 +228,7 @@ mod tests {
             tokio::time::sleep(ENDING / 2).await;
             drop(lock);
         };
-        // It ends, and still hears everybody.
+        // The agent is ending, but still accepts connections.
         let _agent = std::os::unix::net::UnixListener::bind(place.given().join("agent.sock")).expect("bound");
         let (second, ()) = tokio::join!(place.take(|_| ()), soon_gone);
         assert!(second.is_ok() && begun.elapsed() < ENDING);
@@ -262,7 +263,7 @@ mod tests {
         let lock = place.given().join("agent.lock");
         drop(taken(&place, Holder::Agent));
         assert_eq!((mode(place.given()), mode(&lock)), (0o750, 0o600));
-        // As earlier versions made it.
+        // Earlier versions created it with this mode.
         fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).expect("ours");
         drop(taken(&place, Holder::Agent));
         assert_eq!(mode(&lock), 0o600);

@@ -1,4 +1,4 @@
-//! Pods as commands see them, whoever told of them; and how people name one.
+//! Pods as commands see them, whether from the agent or the runtime; and how users name one.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::local::{AgentClient, AgentError, Local, PodInfo, Unreachable};
 use crate::log::remark;
 use crate::summary::{Summary, counted};
 
-/// Why there is no pod to do something with.
+/// Why no pod was found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotChosen {
     #[error(transparent)]
@@ -22,12 +22,12 @@ pub(crate) enum NotChosen {
 }
 
 impl NotChosen {
-    /// Whether who was to answer has ended meanwhile.
+    /// Whether the agent or the runtime has ended in the meantime.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self, Self::Unreachable(error) if error.has_ended())
     }
 
-    /// How a command ends for it.
+    /// The exit code for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Unreachable(error) => error.failure(),
@@ -36,28 +36,29 @@ impl NotChosen {
     }
 }
 
-/// A pod in a row.
+/// A pod as one row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
-    /// Whether another one of its name is rather meant: while a pod is replaced, the new one waits for the old one.
+    /// Whether another pod of the same name is to be preferred: while a pod is being replaced, the new one waits for
+    /// the old one.
     pub(crate) yields: bool,
     pub(crate) ready: String,
     pub(crate) status: String,
     pub(crate) restarts: i64,
     pub(crate) since: Option<Timestamp>,
-    /// When a container last ended that was started again.
+    /// When a restarted container last ended.
     pub(crate) restarted: Option<Timestamp>,
     pub(crate) ip: String,
     pub(crate) node: String,
-    /// What is wrong, in a sentence.
+    /// What is wrong, in one sentence.
     pub(crate) detail: Option<String>,
 }
 
 impl Row {
-    /// A pod of which there is a folder, and nothing else. Nobody tells the name of one without logs.
+    /// Returns the row for a pod of which only a folder is left. Without logs, its name is unknown.
     pub(crate) fn of_folder(pod: PodRef) -> Self {
         let PodRef { uid, namespace, name } = pod;
         let name = if name.is_empty() { uid.to_string() } else { name.to_string() };
@@ -70,15 +71,15 @@ impl Row {
     }
 }
 
-/// Everything that is known of the pods of this machine.
+/// Everything known about the pods of this machine.
 pub(crate) enum Pods {
-    /// By the agent.
+    /// As the agent reports them.
     Told {
         pods: Vec<PodInfo>,
-        /// Whether there are no others.
+        /// Whether these are all pods.
         are_all: bool,
     },
-    /// By the runtime alone.
+    /// As the runtime alone lists them.
     Seen(Vec<RuntimePod>),
 }
 
@@ -90,9 +91,9 @@ impl Pods {
         }
     }
 
-    /// What this agent tells. If it does not know all of its pods yet, that is remarked.
+    /// Asks this agent. Prints a remark if the agent does not know all of its pods yet.
     pub(crate) async fn told_by(agent: &AgentClient) -> Result<Self, AgentError> {
-        // Before the pods are asked for: what it did not know then may be missing.
+        // This is asked before the pods: what was unknown at this point may be missing from them.
         let unknown = agent.not_known_yet().await?;
         if let Some(unknown) = &unknown {
             remark(clean(&format!("the agent does not know all of its pods yet: {unknown}")));
@@ -100,7 +101,7 @@ impl Pods {
         Ok(Self::Told { pods: agent.pods().await?, are_all: unknown.is_none() })
     }
 
-    /// Whether there are no others.
+    /// Whether these are all pods.
     pub(crate) fn are_all(&self) -> bool {
         match self {
             Self::Told { are_all, .. } => *are_all,
@@ -108,14 +109,14 @@ impl Pods {
         }
     }
 
-    /// What the agent tells of the pod in this row, if it was the agent who told.
+    /// Returns the agent's report of the pod in this row, if the rows come from an agent.
     pub(crate) fn info(&self, row: &Row) -> Option<&PodInfo> {
         let Self::Told { pods, .. } = self else { return None };
         pods.iter().find(|info| info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()))
     }
 
-    /// The pod in this row, if the rows come from the runtime. Listing it again by its UID would not find pods that were made
-    /// by hand, without that label.
+    /// Returns the pod in this row, if the rows come from the runtime. Listing it again by its UID would not find pods
+    /// that were created by hand, since they lack that label.
     pub(crate) fn seen(&self, row: &Row) -> Option<&RuntimePod> {
         let Self::Seen(pods) = self else { return None };
         let has = |pod: &&RuntimePod| {
@@ -155,7 +156,7 @@ fn told(info: &PodInfo) -> Row {
     }
 }
 
-/// When a container last ended that was started again, of those whose restarts are counted.
+/// Returns when a restarted container last ended, among those whose restarts are counted.
 fn last_restart(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     let all = counted(pod, status).into_iter();
@@ -191,14 +192,14 @@ fn seen(pod: &RuntimePod) -> Row {
     }
 }
 
-/// How people name a pod: `name` or `namespace/name`, with or without the name of the node at its end; or by its UID.
+/// A user's name for a pod: `name` or `namespace/name`, with or without the node name as a suffix; or its UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodName {
     namespace: Option<String>,
     name: String,
 }
 
-/// Not one pod.
+/// Why a name does not mean exactly one pod.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotOne {
     #[error("no pod {name}; {}", known(.there))]
@@ -207,7 +208,8 @@ pub(crate) enum NotOne {
     Many { name: String, there: Vec<String> },
 }
 
-/// Up to so many pods are named to whoever has named one that is not there.
+/// If the named pod does not exist, up to this many existing ones are listed; if there are more, only their number is
+/// given.
 const NAMED: usize = 8;
 
 fn known(there: &[String]) -> String {
@@ -241,13 +243,13 @@ impl std::fmt::Display for PodName {
 }
 
 impl PodName {
-    /// The same, in this namespace unless it names another.
+    /// Sets the namespace, unless the name includes one.
     pub(crate) fn in_namespace(mut self, namespace: Option<&str>) -> Self {
         self.namespace = self.namespace.or_else(|| namespace.map(str::to_owned));
         self
     }
 
-    /// The one pod that is meant. Of several that have one name, the one that runs is.
+    /// Returns the one pod that is meant. If several have the same name, it is the one that runs.
     pub(crate) fn find<'a>(&self, rows: &'a [Row], node: &str) -> Result<&'a Row, NotOne> {
         let found = self.find_all(rows, node)?;
         let running: Vec<&Row> = found.iter().filter(|row| !row.yields).copied().collect();
@@ -257,8 +259,8 @@ impl PodName {
         }
     }
 
-    /// The pods of the one name that is meant, of which there may be two while one is replaced: by the full name or the UID,
-    /// or by the name in the manifest.
+    /// Returns the pods with that name, which may be two while one is being replaced. The name is the full name, the
+    /// UID, or the name in the manifest.
     pub(crate) fn find_all<'a>(&self, rows: &'a [Row], node: &str) -> Result<Vec<&'a Row>, NotOne> {
         let of_namespace =
             |row: &&Row| self.namespace.as_ref().is_none_or(|namespace| *namespace == row.namespace);

@@ -1,4 +1,4 @@
-//! A thread that prints, so that a terminal or pipe that takes nothing stalls nobody else.
+//! A thread that prints, so that a terminal or pipe that is stalled blocks nothing else.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::signals;
 
-/// How many lines may wait for the printer. When they do, whoever prints waits too.
+/// How many lines may wait for the printer. Beyond that, callers wait as well.
 const WAITING_LINES: usize = 64;
 
-/// The printer prints no more.
+/// The printer has stopped.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
-/// Whether somebody may still read the output. Who only writes when something happens learns of it long after.
+/// Whether the output may still have a reader. A program that prints only when something happens would otherwise notice
+/// long after.
 pub(crate) fn has_reader() -> bool {
     let out = io::stdout();
     let mut asked = [PollFd::new(&out, PollFlags::empty())];
@@ -26,9 +27,9 @@ pub(crate) fn has_reader() -> bool {
 pub(crate) struct Room<'a>(mpsc::Permit<'a, Line>);
 
 enum Line {
-    /// For whoever reads the output.
+    /// For the reader of the output.
     Output(String),
-    /// Says when everything before it has been printed.
+    /// Signals that everything before it has been printed.
     Mark(oneshot::Sender<()>),
 }
 
@@ -43,16 +44,16 @@ impl Printer {
         let (failed, failure) = oneshot::channel();
         std::thread::spawn(move || {
             signals::output::never_stops_this_thread();
-            // Whoever finds the channel closed asks why: that is told before.
+            // A caller that finds the channel closed asks for the reason, so the reason is sent first.
             if let Err(error) = print_all(&mut waiting) {
-                // Nobody asks any more if the command is ending anyway.
+                // When the command is ending anyway, nobody asks any more.
                 let _ = failed.send(error);
             }
         });
         Self { lines, failure }
     }
 
-    /// Why it stopped, if that was not because nobody reads what it prints.
+    /// Returns why it stopped, unless that was because the reader is gone.
     pub(crate) fn failure(&mut self) -> Option<io::Error> {
         self.failure.try_recv().ok().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
@@ -62,17 +63,17 @@ impl Printer {
         self.lines.send(Line::Output(line)).await.map_err(|_| Stopped)
     }
 
-    /// Waits for room, for those who have something else to do meanwhile.
+    /// Waits for room, so that callers can do other work until there is some.
     pub(crate) async fn room(&self) -> Result<Room<'_>, Stopped> {
         self.lines.reserve().await.map(Room).map_err(|_| Stopped)
     }
 
-    /// Waits for what has been printed to be out, unless the printer is stuck.
+    /// Waits until everything has been printed, unless the printer is stuck.
     pub(crate) async fn flush_what_it_can(&self) {
         let (done, flushed) = oneshot::channel();
         if self.lines.try_send(Line::Mark(done)).is_ok() {
             let patience = std::time::Duration::from_millis(200);
-            // Late or not, the command ends now.
+            // The command ends now in any case.
             let _ = tokio::time::timeout(patience, flushed).await;
         }
     }
@@ -94,7 +95,7 @@ fn print_all(waiting: &mut mpsc::Receiver<Line>) -> io::Result<()> {
                 out.flush()?;
             }
             Line::Mark(done) => {
-                // Whoever waits may have lost patience.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
         }

@@ -1,9 +1,9 @@
-//! What the system tells of processes.
+//! What the system reports about processes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where the system tells of a process.
+/// Returns the folder of a process in `/proc`.
 pub(crate) fn folder(pid: u32) -> PathBuf {
     Path::new("/proc").join(pid.to_string())
 }
@@ -13,15 +13,15 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
     std::fs::read_to_string(folder(pid).join("stat")).is_ok_and(|stat| says_stopped(&stat))
 }
 
-/// A thread that waits until a pipe takes what it writes.
+/// A thread that is blocked writing to a pipe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaitingWriter {
     thread: PathBuf,
-    /// How often it has begun to wait for anything: as long as this stays, it is the same wait.
+    /// How often it has begun to wait for anything: while this does not change, it is the same wait.
     waits: u64,
 }
 
-/// The threads of a process that wait to write into a pipe. Who may not see it sees none.
+/// Returns the threads of a process that are blocked writing to a pipe; none if this user must not see them.
 pub(crate) fn waiting_writers(pid: u32) -> BTreeSet<WaitingWriter> {
     let Ok(threads) = std::fs::read_dir(folder(pid).join("task")) else { return BTreeSet::new() };
     let waiting = |thread: PathBuf| {
@@ -37,12 +37,12 @@ fn waits(status: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
 }
 
-/// Pipes have had several names in the kernel: `pipe_write`, `anon_pipe_write`, `fifo_pipe_write`.
+/// The function has had several names in kernels: `pipe_write`, `anon_pipe_write`, `fifo_pipe_write`.
 fn is_writing(place: &str) -> bool {
     place.ends_with("pipe_write")
 }
 
-/// The state stands behind the name, which may itself hold blanks and parentheses.
+/// The state follows the process name, which may itself contain blanks and parentheses.
 fn says_stopped(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }

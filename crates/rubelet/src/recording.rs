@@ -1,13 +1,13 @@
-//! How a recording ends.
+//! The end of a recording.
 
 use std::time::Duration;
 
 use pleg::record::{RecordError, Recorder};
 
-/// How long a disk may take for what is still to be written.
+/// How long the disk may take for what is still to be written.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A recording lacks its end.
+/// The end of a recording is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotComplete {
     #[error(transparent)]
@@ -16,7 +16,7 @@ pub(crate) enum NotComplete {
     Late,
 }
 
-/// Ends a recording. A disk that hangs keeps nobody from ending.
+/// Ends a recording. A disk that hangs does not keep the process from ending.
 pub(crate) async fn finish(recorder: Recorder) -> Result<(), NotComplete> {
     finish_within(PATIENCE, || recorder.finish()).await
 }

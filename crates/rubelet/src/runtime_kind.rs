@@ -1,8 +1,8 @@
-//! What is known of a runtime from its name and version: nothing in the protocol tells.
+//! What is known of a runtime by its name and version, because the protocol does not reveal it.
 
 use crate::endpoint::Runtime;
 
-/// The runtimes whose habits differ.
+/// Runtimes that differ in behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuntimeKind {
     Containerd { major: u32, minor: u32 },
@@ -11,7 +11,7 @@ pub(crate) enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    /// By what it calls itself.
+    /// Determines the kind from the name and version that the runtime reports.
     pub(crate) fn of(runtime: &Runtime) -> Self {
         let mut numbers = runtime.version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
         let mut number = || numbers.next().and_then(|number| number.parse().ok());
@@ -22,12 +22,12 @@ impl RuntimeKind {
         }
     }
 
-    /// Whether two readers of its events take them away from each other.
+    /// Whether two readers of its events take events away from each other.
     pub(crate) fn hands_each_event_to_one_reader(self) -> bool {
         matches!(self, Self::Containerd { major: 1, minor: 7 } | Self::CriO { major: 1, minor: 26 | 27 })
     }
 
-    /// Whether it stands still when a reader of its events does.
+    /// Whether it blocks when a reader of its events does not read.
     pub(crate) fn waits_for_slow_readers(self) -> bool {
         matches!(self, Self::Containerd { major: 2.., .. })
     }

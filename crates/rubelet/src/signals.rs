@@ -1,16 +1,17 @@
-//! What a process is told by signals.
+//! The signals that a process handles.
 
 pub(crate) mod output;
 pub(crate) mod standstill;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Ctrl-C, a polite kill, or the end of the terminal. One for the whole of a command: what comes between two of them is lost.
+/// Waits for Ctrl-C, SIGTERM, or the end of the terminal. A command calls it only once: a signal between two calls
+/// would be lost.
 pub(crate) async fn told_to_end() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        // Without handlers these signals end the process by themselves.
+        // Without handlers, these signals end the process anyway.
         return std::future::pending().await;
     };
     tokio::select! {
@@ -20,7 +21,7 @@ pub(crate) async fn told_to_end() {
     }
 }
 
-/// The terminal is gone, and whoever started us (`nohup`) did not say that this is nothing to us.
+/// Waits for the end of the terminal, unless the process was started to ignore that (`nohup`).
 async fn hung_up() {
     let hangup = SignalKind::hangup();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

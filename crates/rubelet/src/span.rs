@@ -1,17 +1,17 @@
-//! Lengths of time on the command line, as kubectl takes them: `60s`, `2m30s`, `1.5h`, `250ms`.
+//! Durations on the command line, in kubectl's format: `60s`, `2m30s`, `1.5h`, `250ms`.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Longer ones are taken for this: a hundred years, which clocks can still add.
+/// Longer durations are reduced to this: a hundred years, which can still be added to a clock.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// Reads one.
+/// Parses a duration.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and what would be right.
+/// The error says what is wrong with it, and what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
     length.map(|length| length.min(LONGEST)).ok_or_else(|| {

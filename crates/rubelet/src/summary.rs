@@ -1,4 +1,4 @@
-//! A pod in a line, as `kubectl get pods` shows it.
+//! A pod in one line, as in `kubectl get pods`.
 
 mod hindrance;
 mod mood;
@@ -14,39 +14,39 @@ pub(crate) use word::counted;
 
 use crate::local::PodInfo;
 
-/// The word for a pod whose containers run.
+/// The word for a pod whose containers are running.
 const RUNNING: &str = "Running";
 
-/// A pod in a line.
+/// A pod in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// `namespace/name`.
     pub(crate) name: String,
-    /// The one word that tells most; kubectl's, and `Stopped` for a pod that ended because it was told to.
+    /// The status in one word: kubectl's, and `Stopped` for a pod that was ended on request.
     pub(crate) status: String,
     pub(crate) ready: usize,
     pub(crate) containers: usize,
     pub(crate) restarts: i64,
-    /// What is wrong, in a sentence.
+    /// What is wrong, in one sentence.
     pub(crate) detail: Option<String>,
     pub(crate) mood: Mood,
 }
 
 impl Summary {
-    /// A pod as the board shows it.
+    /// Summarizes a pod as the board shows it.
     pub(crate) fn of_view(view: &PodView) -> Self {
         let summary = Self::of(&view.pod, &view.status, view.stage.as_str());
         summary.held_back_by(Hindrance::of_view(view))
     }
 
-    /// A pod as an agent tells of it.
+    /// Summarizes a pod as an agent reports it.
     pub(crate) fn of_info(info: &PodInfo) -> Self {
         let status = info.pod.status.clone().unwrap_or_default();
         Self::of(&info.pod, &status, &info.stage).held_back_by(Hindrance::of_info(info))
     }
 
-    /// No container has anything to say of a volume, a sandbox or a name that keeps its whole pod waiting, nor of a probe that
-    /// fails. Of a pod that is ready or has ended, what happened before says nothing.
+    /// Adds what holds the whole pod back (a volume, a sandbox, a taken name) or a failing probe, since no container
+    /// status shows these. For a pod that is ready or has ended, earlier events mean nothing.
     fn held_back_by(self, hindrance: Option<Hindrance>) -> Self {
         let Some(hindrance) = hindrance.filter(|_| self.mood == Mood::Busy) else { return self };
         let runs = self.status == RUNNING;
@@ -57,7 +57,7 @@ impl Summary {
         Self { detail: Some(hindrance.words()), mood, ..self }
     }
 
-    /// A pod, its status, and where it is in its life.
+    /// Summarizes a pod, given its status and the stage of its life.
     pub(crate) fn of(pod: &Pod, status: &PodStatus, stage: &str) -> Self {
         let metadata = &pod.metadata;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -82,7 +82,7 @@ impl Summary {
         let ready = stay.filter(|container| container.ready).count();
         let containers = spec.map_or(0, |spec| spec.containers.len()) + sidecars.len();
         let mood = match (phase.as_str(), Mood::of(&word)) {
-            // The word may be that of a container that ended well.
+            // The word may be that of a container that succeeded.
             ("Failed", _) => Mood::Bad,
             (_, Mood::Well) if word == RUNNING && ready < containers => Mood::Busy,
             (_, mood) => mood,
@@ -99,18 +99,18 @@ impl Summary {
     }
 }
 
-/// What keeps a container from running.
+/// Says what keeps a container from running.
 fn trouble(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     waiting.message.as_ref().map(|message| format!("{}: {message}", container.name))
 }
 
-/// How a container ended that was started again.
+/// Says how a container that was restarted had ended.
 fn last_end(containers: &[ContainerStatus]) -> Option<String> {
     containers.iter().find_map(|container| Some(end_of(container, &last(container)?)))
 }
 
-/// How an init container ended that should not have.
+/// Says how an init container ended that should have succeeded.
 fn last_failure(init: &[ContainerStatus]) -> Option<String> {
     let failed = |container: &ContainerStatus| last(container).filter(|last| last.exit_code != 0);
     init.iter().find_map(|container| Some(end_of(container, &failed(container)?)))
@@ -127,12 +127,12 @@ fn end_of(container: &ContainerStatus, last: &ContainerStateTerminated) -> Strin
     format!("{}: last exit {}{reason}", container.name, last.exit_code)
 }
 
-/// The time it is.
+/// Returns the current time.
 pub(crate) fn now() -> jiff::Timestamp {
     jiff::Timestamp::from_nanosecond(i128::from(pleg::clock::wall_clock().0)).unwrap_or_default()
 }
 
-/// The time between two moments, as kubectl puts it: `12s`, `3m25s`, `45m`, `5h12m`, `2d3h`, `30d`.
+/// Formats the time between two moments as kubectl does: `12s`, `3m25s`, `45m`, `5h12m`, `2d3h`, `30d`.
 pub(crate) fn span(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -154,7 +154,7 @@ pub(crate) fn span(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     }
 }
 
-/// The time of day, here.
+/// Formats a time of day in the local time zone.
 pub(crate) fn short_time(at: UnixNanos) -> String {
     match jiff::Timestamp::from_nanosecond(i128::from(at.0)) {
         Ok(at) => at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S%.3f").to_string(),

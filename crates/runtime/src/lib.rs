@@ -1,9 +1,9 @@
-//! CRI runtimes in a library.
+//! CRI runtimes as a library.
 //!
-//! - `embedded`: real containers from one binary, on libcontainer;
+//! - `embedded`: a runtime with real containers in one binary, based on libcontainer;
 //! - `image`: the image store behind it (archives, registries, layers);
-//! - `memory`: gives back what a process that waits does not need;
-//! - `writers`: whether a file is complete;
+//! - `memory`: returns memory that a waiting process does not need;
+//! - `writers`: determines whether a file is complete;
 //! - `synthetic`: thousands of virtual pods without a process, driven step by step, with seeded faults.
 
 #[cfg(feature = "embedded")]

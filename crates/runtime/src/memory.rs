@@ -1,4 +1,4 @@
-//! A process that sleeps holds no more memory than that takes.
+//! Keeps the memory of a sleeping process as small as possible.
 
 mod touched;
 
@@ -6,29 +6,29 @@ use std::io::{BufRead as _, BufReader};
 
 pub use touched::map_only_what_is_touched;
 
-/// Gives back what is only needed while there is something to do: pages of the program that were used last long ago, and
-/// memory that was freed but is kept for the next time. Blocks, for a millisecond or two.
+/// Returns memory that is needed only while there is work to do: pages of the program that were last used long ago, and
+/// freed memory that the allocator keeps for later. Blocks for a millisecond or two.
 pub fn give_back() {
     give_back_file_pages();
     give_back_freed();
 }
 
-/// Has all threads take memory from one heap. By themselves they would have one each, and each keeps its holes: a burst of
-/// pods leaves less behind so. To be called before there are threads.
+/// Makes all threads allocate from one heap. By default each has its own, and each heap keeps its holes; with one, a
+/// burst of pods leaves less behind. Must be called before any other thread is started.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "mallopt has no safe wrapper")]
 pub fn share_one_heap() {
-    // SAFETY: mallopt(3) takes two numbers and sets a limit; a heap that is there already stays as it is.
+    // SAFETY: mallopt(3) takes two numbers and sets a limit; a heap that already exists stays as it is.
     unsafe {
         let _ = nix::libc::mallopt(nix::libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Other allocators have no such limit.
+/// Does nothing: other allocators have no such limit.
 #[cfg(not(target_env = "gnu"))]
 pub fn share_one_heap() {}
 
-/// An allocator keeps what is freed in the middle of its heaps, and each thread has a heap.
+/// Returns freed memory: the allocator keeps what is freed in the middle of its heaps, and each thread has a heap.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "malloc_trim has no safe wrapper")]
 fn give_back_freed() {
@@ -41,19 +41,19 @@ fn give_back_freed() {
 #[cfg(not(target_env = "gnu"))]
 fn give_back_freed() {}
 
-/// Drops this process's hold on the unmodified pages of its binaries: code, and what is only read at the start.
+/// Unmaps the unmodified pages of this process's binaries: code, and data that is read only at the start.
 ///
-/// They stay in the page cache and come back by themselves when touched, so this changes nothing but the bill.
+/// They stay in the page cache and are mapped again when they are touched, so only the accounting changes.
 #[expect(unsafe_code, reason = "madvise has no safe wrapper")]
 pub(crate) fn give_back_file_pages() {
     let Ok(file) = std::fs::File::open("/proc/self/smaps") else { return };
-    // Line by line: the whole text would cost the memory that this is to save.
+    // Read line by line: the whole text would take the very memory that this is to save.
     let lines = BufReader::with_capacity(4096, file).lines();
     for (start, len) in clean_ranges(lines.map_while(Result::ok)) {
-        // SAFETY: the range is mapped from a file, is not writable, and by the kernel's word none of its pages has been
-        // written to since it was mapped; so every page that is dropped is read back from the file on its next use,
-        // with the same content. Binaries are mapped when the program is loaded and never after: no thread puts anything
-        // else there meanwhile.
+        // SAFETY: the range is mapped from a file, is not writable, and according to the kernel none of its pages has
+        // been written to since it was mapped; so every page that is dropped is read back from the file on its next
+        // use, with the same content. Binaries are mapped when the program is loaded and never after: no thread puts
+        // anything else there in the meantime.
         unsafe {
             let _ =
                 rustix::mm::madvise(start as *mut std::ffi::c_void, len, rustix::mm::Advice::LinuxDontNeed);
@@ -61,8 +61,8 @@ pub(crate) fn give_back_file_pages() {
     }
 }
 
-/// Mappings of files that cannot be written to and never were. One with relocations has anonymous pages: those would
-/// be lost.
+/// Returns the mappings of files that cannot be written to and never were. A mapping with relocations has anonymous
+/// pages, which would be lost.
 fn clean_ranges(smaps: impl Iterator<Item = String>) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
     let mut candidate = None;
@@ -82,7 +82,7 @@ fn clean_ranges(smaps: impl Iterator<Item = String>) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// `start-end flags offset device inode path`, of a file that is only read or executed.
+/// Parses `start-end flags offset device inode path`, if it is a mapping of a file that is only read or executed.
 fn read_only_file(mapping: &str) -> Option<(usize, usize)> {
     let mut words = mapping.split_whitespace();
     let (range, flags) = (words.next()?, words.next()?);

@@ -1,4 +1,4 @@
-//! Who writes: whether a file is complete.
+//! The writers of a file, which tell whether it is complete.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -6,29 +6,31 @@ use std::os::fd::AsRawFd;
 use nix::libc;
 use rustix::io::Errno;
 
-/// Of these file systems the kernel knows every writer: ext2 to 4, XFS, Btrfs, tmpfs, overlayfs, F2FS, bcachefs and ZFS. Those
-/// of a network refuse a lease also if nobody writes.
+/// The file systems of which the kernel knows every writer: ext2 to 4, XFS, Btrfs, tmpfs, overlayfs, F2FS, bcachefs and
+/// ZFS. Network file systems refuse a lease even if nobody is writing.
 const LOCAL: [u32; 8] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1];
 
-/// The same for all processors that we run on; `libc` does not have it.
+/// The same on all processors that we run on; `libc` does not define it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether somebody has the file open for writing. `None` if the kernel does not tell: whose file it is, and where, matters.
+/// Whether anyone has the file open for writing. `None` if the kernel does not tell, which depends on the file's owner
+/// and file system.
 ///
-/// The kernel grants a lease to read only of files that nobody has open for writing. Who opens the file while we have one
-/// waits until it is given back, which is at once.
+/// The kernel grants a read lease only for files that nobody has open for writing. Whoever opens the file while we hold
+/// the lease waits until it is returned, which happens at once.
 #[must_use]
 pub fn is_open_for_writing(file: &File) -> Option<bool> {
     let kind = u32::try_from(rustix::fs::fstatfs(file).ok()?.f_type).ok()?;
     if !LOCAL.contains(&kind) {
         return None;
     }
-    // Who has a lease is told by a signal that somebody wants to write. SIGIO would end us; this one is ignored by default.
+    // A signal tells the holder of a lease that someone wants to write. SIGIO would kill us; SIGURG is ignored by
+    // default.
     control(file, F_SETSIG, libc::SIGURG).ok()?;
     match control(file, libc::F_SETLEASE, libc::F_RDLCK) {
         Ok(()) => {
-            // What cannot be given back here is given back when the file is closed.
+            // If it cannot be returned here, it is returned when the file is closed.
             let _ = control(file, libc::F_SETLEASE, libc::F_UNLCK);
             Some(false)
         }
@@ -39,7 +41,7 @@ pub fn is_open_for_writing(file: &File) -> Option<bool> {
 
 #[expect(unsafe_code, reason = "leases have no safe wrapper")]
 fn control(file: &File, command: libc::c_int, argument: libc::c_int) -> Result<(), Errno> {
-    // SAFETY: the commands of this file take a number, of a descriptor that is open, and touch no memory of ours.
+    // SAFETY: the commands of this file take a number and a descriptor that is open, and touch no memory of ours.
     let done = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
     if done < 0 {
         return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
@@ -70,7 +72,7 @@ mod tests {
         assert_eq!(read(), Some(false), "who reads does not write");
     }
 
-    /// Who opens a file at the very moment in which we ask does so, and neither ends the other.
+    /// Opening a file at the very moment of the check succeeds, and neither side ends the other.
     #[test]
     fn asking_does_no_harm_to_writers() {
         let folder = tempfile::tempdir().unwrap();

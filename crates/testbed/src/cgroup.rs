@@ -1,14 +1,14 @@
-//! Removes the control groups of containers that were killed without their runtime being there to do it.
+//! Removal of the control groups of containers that were killed while their runtime was not there to do it.
 
 use std::path::{Path, PathBuf};
 
 use crate::teardown::Task;
 
 pub(crate) const HIERARCHIES: &str = "/sys/fs/cgroup";
-/// CRI makes random ids of this length; anything shorter could be anybody's name.
+/// CRI uses random ids of this length; anything shorter could be somebody else's name.
 const UNMISTAKABLE: usize = 64;
 
-/// Best effort: an empty group costs nothing, and the kernel refuses to remove one that is not.
+/// Best effort: an empty group costs nothing, and the kernel refuses to remove any other.
 pub(crate) fn remove(tasks: &[Task]) {
     if !tasks.is_empty() {
         remove_below(Path::new(HIERARCHIES), tasks);
@@ -38,7 +38,7 @@ fn remove_tree(group: &Path) {
     let _ = std::fs::remove_dir(group);
 }
 
-/// The groups right below one.
+/// Returns the groups directly below this one.
 pub(crate) fn children(group: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
     entries

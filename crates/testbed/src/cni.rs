@@ -1,4 +1,4 @@
-//! A private network for a runtime that is told where its CNI configuration is.
+//! A private network for a runtime that can be given a CNI configuration.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use crate::slot::Slot;
 use crate::{Error, network, teardown};
 
-/// A bridge and a subnet that nobody else uses. Gone when it is dropped.
+/// A bridge and a subnet that nobody else uses. Removed on drop.
 #[derive(Debug)]
 pub struct Cni {
     slot: Slot,
 }
 
 impl Cni {
-    /// Takes a free network. The bridge is made by the first pod.
+    /// Claims a free network. The first pod creates the bridge.
     pub fn claim() -> Result<Self, Error> {
         let cni = Self { slot: Slot::claim()? };
         let folder = cni.conf_dir();
@@ -28,7 +28,7 @@ impl Cni {
         network::subnet(&self.slot)
     }
 
-    /// Where its configuration is.
+    /// The folder of its configuration.
     pub fn conf_dir(&self) -> PathBuf {
         self.slot.dir().join("cni")
     }

@@ -1,4 +1,4 @@
-//! The daemon's configuration: nothing shared with any other containerd on the machine.
+//! The daemon's configuration, which shares nothing with any other containerd on the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,14 @@ pub(crate) fn state_dir(dir: &Path) -> PathBuf {
     dir.join("state")
 }
 
-/// `restrict_oom_score_adj` because a test machine's root may lack `CAP_SYS_RESOURCE`, and runc then dies of a
-/// negative score. A 2.x that samples the CPU use of every container once a second, whether anybody asks or not, is never
-/// idle, so it is told not to. `runc` is for a 2.x; without it, that of the machine is used. Network namespaces are pinned below the state folder, so that they are found and released.
+/// Returns the configuration file.
+///
+/// - `restrict_oom_score_adj`: root of a test machine may lack `CAP_SYS_RESOURCE`, and runc then fails on a negative
+///   score.
+/// - A 2.x samples the CPU use of every container once a second, even if nobody asks, and would never be idle; that is
+///   switched off.
+/// - `runc` is for a 2.x; without it, the machine's own is used.
+/// - Network namespaces are pinned below the state folder, so that they can be found and released.
 pub(crate) fn toml(flavor: Flavor, runc: Option<&Path>, dir: &Path) -> String {
     let (version, body) = match flavor {
         Flavor::V1_6 => (2, v1_6(dir)),
@@ -60,7 +65,7 @@ Root = "{at}/runc"
     )
 }
 
-/// The last table of the configuration has it.
+/// Returns the line with the binary name, which belongs to the last table of the configuration.
 fn binary_name(runc: &Path) -> String {
     format!("BinaryName = \"{}\"\n", runc.display())
 }

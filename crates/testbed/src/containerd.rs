@@ -1,4 +1,4 @@
-//! A containerd of one's own.
+//! A private containerd.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,35 @@ use crate::requirement::Tools;
 use crate::slot::Slot;
 use crate::{BUSYBOX, Error, Flavor, PAUSE, config, cri_probe, go_cache, image, network, program, teardown};
 
-/// Generous: a loaded machine may run several daemons and a compiler at once.
+/// Generous, because a loaded machine may run several daemons and a compiler at once.
 const READY_LIMIT: Duration = Duration::from_secs(60);
-/// CRI's namespace in containerd.
+/// The containerd namespace that CRI uses.
 const NAMESPACE: &str = "k8s.io";
 const CRICTL_CONFIG: &str = "crictl.yaml";
 
 /// A running containerd in a private folder, on a private socket, with a network and images of its own.
 ///
-/// Dropping it ends it with all its containers and removes every trace. If the test is panicking, the end of
-/// the daemon's log is printed. A runtime kept in a static is not dropped: `cargo xtask test` and the next
-/// start of any runtime take it down.
+/// Dropping it ends it with all its containers and removes every trace. If the test is panicking, the end of the
+/// daemon's log is printed. A runtime in a static is never dropped: `cargo xtask test`, and the next start of any
+/// runtime, take it down.
 #[derive(Debug)]
 pub struct Containerd {
-    // Before the slot: fields are dropped in order, and the slot's lock must outlive the daemon.
+    // First, because fields are dropped in order, and the slot's lock must outlive the daemon.
     daemon: Option<Daemon>,
     flavor: Flavor,
     tools: Tools,
-    /// The runc that it runs containers with, if it is not that of the machine.
+    /// The runc that it runs containers with, unless that is the machine's own.
     runc: Option<PathBuf>,
     slot: Slot,
 }
 
 impl Containerd {
-    /// Starts one; when this returns, CRI is ready, pods can have addresses, and [`PAUSE`] and [`BUSYBOX`] are
-    /// there.
+    /// Starts one. When this returns, CRI is ready, pods can have addresses, and [`PAUSE`] and [`BUSYBOX`] are present.
     pub fn start(flavor: Flavor) -> Result<Self, Error> {
         Self::start_on(flavor, None)
     }
 
-    /// A containerd 2.x whose runc gives containers users of their own, where Go has built that.
+    /// Starts a containerd 2.x whose runc supports user namespaces for pods, if Go has built that runc.
     pub fn start_with_own_users() -> Result<Self, Error> {
         Self::start_on(Flavor::V2, Some(go_cache::RUNC.bin_dir().join("runc")))
     }
@@ -55,12 +54,12 @@ impl Containerd {
         Ok(containerd)
     }
 
-    /// Which one this is.
+    /// Its flavour.
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// Its private folder. Gone when this is dropped.
+    /// Its private folder, which is removed on drop.
     pub fn dir(&self) -> &Path {
         self.slot.dir()
     }
@@ -70,7 +69,7 @@ impl Containerd {
         self.dir().join(config::SOCKET)
     }
 
-    /// The socket as `--runtime-endpoint` takes it: `unix:///…`.
+    /// The socket in the form that `--runtime-endpoint` accepts: `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
@@ -80,17 +79,17 @@ impl Containerd {
         network::subnet(&self.slot)
     }
 
-    /// The name of the bridge its pods are on; there is one once the first pod has an address.
+    /// The name of the bridge of its pods, which exists once the first pod has an address.
     pub fn bridge(&self) -> String {
         network::bridge(&self.slot)
     }
 
-    /// The daemon's process id while it runs.
+    /// The daemon's process id, if it is running.
     pub fn pid(&self) -> Option<u32> {
         self.daemon.as_ref().map(Daemon::pid)
     }
 
-    /// Stops the daemon as a service manager would. Containers live on.
+    /// Stops the daemon as a service manager would. Containers keep running.
     pub fn stop(&mut self) -> Result<(), Error> {
         let mut daemon = self.daemon.take().ok_or(Error::NotRunning)?;
         daemon.stop().map(drop).ok_or_else(|| Error::NotInTime {
@@ -100,7 +99,7 @@ impl Containerd {
         })
     }
 
-    /// Kills the daemon without warning. Containers live on.
+    /// Kills the daemon without warning. Containers keep running.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.daemon.take().map(drop).ok_or(Error::NotRunning)
     }
@@ -122,37 +121,37 @@ impl Containerd {
         self.start_again()
     }
 
-    /// Makes the daemon hang: it keeps its connections and answers nothing until [`thaw`](Self::thaw).
+    /// Makes the daemon hang: it keeps its connections but answers nothing until [`thaw`](Self::thaw).
     pub fn freeze(&self) -> Result<(), Error> {
         self.daemon.as_ref().ok_or(Error::NotRunning)?.signal(Signal::STOP)
     }
 
-    /// Ends what [`freeze`](Self::freeze) began.
+    /// Undoes [`freeze`](Self::freeze).
     pub fn thaw(&self) -> Result<(), Error> {
         self.daemon.as_ref().ok_or(Error::NotRunning)?.signal(Signal::CONT)
     }
 
-    /// Everything the daemon has logged, over all its starts.
+    /// Everything the daemon has logged since its first start.
     pub fn log(&self) -> String {
         let bytes = fs::read(self.dir().join(config::LOG)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// containerd's own client, set up for this daemon and for the namespace of CRI.
+    /// containerd's own client, configured for this daemon and the namespace of CRI.
     pub fn ctr(&self) -> Command {
         let mut command = Command::new(&self.tools.ctr);
         command.arg("--address").arg(self.socket()).args(["--namespace", NAMESPACE]);
         command
     }
 
-    /// `crictl`, set up for this daemon, where Go could build it.
+    /// `crictl`, configured for this daemon, if Go could build it.
     pub fn crictl(&self) -> Option<Command> {
         let mut command = Command::new(go_cache::crictl()?);
         command.arg("--config").arg(self.dir().join(CRICTL_CONFIG));
         Some(command)
     }
 
-    /// What dropping it does, but tells if something is left behind.
+    /// Does what dropping it does, but returns an error if something is left behind.
     pub fn take_down(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -178,7 +177,7 @@ impl Containerd {
         fs::write(&archive, image::archive()?).map_err(Error::io("write", &archive))?;
         program::output(self.ctr().args(["images", "import"]).arg(&archive))?;
         fs::remove_file(&archive).map_err(Error::io("remove", &archive))?;
-        // CRI hears of images from containerd's events, so it knows them a little later.
+        // CRI learns of images from containerd's events, so it knows them slightly later.
         self.wait_for("CRI knows the imported images", |socket| {
             [PAUSE, BUSYBOX].iter().all(|image| cri_probe::has_image(socket, image))
         })

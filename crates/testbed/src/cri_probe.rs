@@ -1,8 +1,7 @@
-//! Asks a CRI server whether it is ready: one gRPC call without arguments or with one string, spelled out in
-//! HTTP/2 frames.
+//! A check whether a CRI server is ready: one gRPC call with no argument or one string, written out in HTTP/2 frames.
 //!
-//! This library is synchronous and is built before every test run, so it does without a gRPC stack. It need
-//! not read headers either: a call that succeeds answers with data, a call that fails only with headers.
+//! This crate is synchronous and is built before every test run, so it does without a gRPC stack. It need not parse
+//! headers either: a successful call answers with data, a failed one only with headers.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const STREAM: u32 = 1;
-/// A daemon that accepts but does not answer must not hold the caller longer than this.
+/// A daemon that accepts but does not answer must not block the caller longer than this.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Larger frames are never sent unless a client allows them.
 const MAX_FRAME: usize = 16 * 1024;
@@ -30,7 +29,7 @@ mod flag {
     pub(super) const END_HEADERS: u8 = 4;
 }
 
-/// Whether the runtime and its network say they are ready.
+/// Returns whether the runtime and its network report that they are ready.
 pub(crate) fn is_ready(socket: &Path) -> bool {
     let status = call(socket, "/runtime.v1.RuntimeService/Status", &[]).ok().flatten();
     status.is_some_and(|status| {
@@ -38,14 +37,14 @@ pub(crate) fn is_ready(socket: &Path) -> bool {
     })
 }
 
-/// Whether CRI (and not only containerd below it) knows the image.
+/// Returns whether CRI (and not only containerd below it) knows the image.
 pub(crate) fn has_image(socket: &Path, image: &str) -> bool {
     let request = string_field(1, &string_field(1, image.as_bytes()));
     let found = call(socket, "/runtime.v1.ImageService/ImageStatus", &request).ok().flatten();
     found.is_some_and(|reply| !reply.is_empty())
 }
 
-/// `RuntimeCondition { type = 1, status = 2 }`; a false status is not on the wire.
+/// Looks for `RuntimeCondition { type = 1, status = 2 }`; a false status is not on the wire.
 fn has_condition(status: &[u8], name: &str) -> bool {
     let mut wanted = string_field(1, name.as_bytes());
     wanted.extend([0x10, 1]);
@@ -58,7 +57,7 @@ fn string_field(number: u8, value: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, value.len() as u8], value].concat()
 }
 
-/// The reply of a call that succeeded with a message; `None` if it failed.
+/// Returns the message of a successful call; `None` if the call failed.
 fn call(socket: &Path, method: &str, request: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;
@@ -106,7 +105,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// HPACK with entries of the static table where there are any, and nothing compressed.
+/// Encodes the headers in HPACK with entries of the static table where they exist, and no compression.
 fn request_headers(method: &str) -> Vec<u8> {
     const METHOD_POST: u8 = 0x83;
     const SCHEME_HTTP: u8 = 0x86;
@@ -133,7 +132,7 @@ mod tests {
 
     use super::{flag, frame, has_condition, kind, read_reply};
 
-    /// A server that has already said everything.
+    /// A server whose whole output is known in advance.
     struct Said(Cursor<Vec<u8>>);
 
     impl Read for Said {

@@ -1,4 +1,4 @@
-//! A process of a test: started in a process group of its own, ended with its owner.
+//! A process that belongs to a test: started in its own process group, ended together with its owner.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal};
 
 use crate::{Error, program, spawner, wait};
 
-/// containerd waits for calls in flight when it is asked to stop.
+/// containerd waits for calls in progress when it is asked to stop.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 const LOG_TAIL_LINES: usize = 60;
 
-/// The end of what a daemon has logged.
+/// Returns the end of a daemon's log.
 pub(crate) fn log_tail(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -30,7 +30,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a program by its path, with arguments. `bin_dir` is where it looks for other programs first.
+    /// Starts a program by its path, with arguments. It searches `bin_dir` first for other programs.
     pub(crate) fn spawn(
         program: &Path,
         args: &[OsString],
@@ -41,14 +41,14 @@ impl Daemon {
             let file = OpenOptions::new().create(true).append(true).open(log);
             file.map_err(Error::io("open", log))
         };
-        // Through setpriv, because a parent-death signal can be set only by the child itself.
+        // Through setpriv, because only the child itself can set its parent-death signal.
         let mut command = Command::new(program::find("setpriv").unwrap_or_else(|| "setpriv".into()));
         command
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(args)
             .env("PATH", program::search_path(bin_dir))
-            // A test run under systemd must not let this daemon speak for it.
+            // If the tests run under systemd, this daemon must not send notifications in their name.
             .env_remove("NOTIFY_SOCKET")
             .current_dir("/")
             .process_group(0)
@@ -68,15 +68,15 @@ impl Daemon {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The process is our child and not waited for yet, so its id cannot mean another process.
+    /// Sends a signal. The process is our child and has not been reaped, so its id cannot refer to another process.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Error> {
         let pid = Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).map_err(|_| Error::NotRunning)
     }
 
-    /// Asks it to end and waits until it has; `None` if it does not in time.
+    /// Asks it to end and waits until it has; `None` if it does not end in time.
     pub(crate) fn stop(&mut self) -> Option<ExitStatus> {
-        // Fails only if it has ended by itself, which the wait sees.
+        // This fails only if it has ended by itself, which the wait notices.
         let _ = self.signal(Signal::TERM);
         wait::until(STOP_LIMIT, || self.ended())
     }
@@ -84,7 +84,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // The group, for a helper it may have been running; both fail only if it has ended already.
+        // The whole group, in case it was running a helper. Both fail only if it has ended already.
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }

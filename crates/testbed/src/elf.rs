@@ -1,11 +1,12 @@
-//! Tells a static executable from one that needs a loader and libraries, which an image of one file has not.
+//! The distinction between static executables and those that need a loader and libraries, which an image with a single
+//! file does not have.
 
 const MAGIC: &[u8] = b"\x7fELF";
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 const PT_INTERP: u32 = 3;
 
-/// Whether this is an ELF file for a 64-bit little-endian machine that asks for no loader.
+/// Returns whether this is an ELF file for a 64-bit little-endian machine that needs no loader.
 pub(crate) fn is_static(file: &[u8]) -> bool {
     asks_for_loader(file) == Some(false)
 }

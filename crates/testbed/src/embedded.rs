@@ -1,6 +1,6 @@
-//! Our own runtime under test, as a process of its own in a private folder, gone without a trace when it is dropped.
+//! Our own runtime under test, as a separate process in a private folder, removed without a trace on drop.
 //!
-//! Its containers are meant to outlive it, so what it leaves is looked for: processes, mounts, control groups.
+//! Its containers are meant to outlive it, so what it leaves behind is searched for: processes, mounts, control groups.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -21,26 +21,26 @@ fn children(pid: i32) -> Vec<i32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Where a runtime under test lives.
+/// The folder of a runtime under test.
 #[derive(Debug)]
 pub struct Place {
     dir: tempfile::TempDir,
 }
 
 impl Place {
-    /// Gone with the runtime.
+    /// The folder itself, which is removed with the runtime.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where it is to listen.
+    /// The path of the socket to listen on.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir().join("s")
     }
 
-    /// Where it is to keep everything.
+    /// The path of the data folder.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.dir().join("data")
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Embedded {
 }
 
 impl Embedded {
-    /// Starts what `program` says; `None`, said aloud, where this user cannot run containers.
+    /// Starts the command that `program` returns; `None`, with a message, if this user cannot run containers.
     ///
     /// # Panics
     /// If it does not start, or if it must not be skipped here (see [`requirement`]).
@@ -74,7 +74,7 @@ impl Embedded {
         if !requirement::is_met("the embedded runtime", &missing) {
             return None;
         }
-        // Not the configured temporary folder: the path of a socket must stay short.
+        // Not the configured temporary folder, because the path of a socket must be short.
         let dir = tempfile::Builder::new().prefix("rbl").tempdir_in("/tmp").expect("a folder in /tmp");
         let group = Group::new(&format!("/rubelet-{name}-{}", std::process::id()));
         let mut runtime = Self { process: None, program: Box::new(program), place: Place { dir }, group };
@@ -93,7 +93,7 @@ impl Embedded {
         wait::until(LIMIT, answers).expect("the runtime answers");
     }
 
-    /// Kills it without warning. Containers live on.
+    /// Kills it without warning. Containers keep running.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -101,7 +101,7 @@ impl Embedded {
         }
     }
 
-    /// Stops it as a service manager would, and waits for its end. Containers live on.
+    /// Stops it as a service manager would, and waits until it has ended. Containers keep running.
     ///
     /// # Panics
     /// If it does not end.
@@ -113,7 +113,7 @@ impl Embedded {
         }
     }
 
-    /// Its process id while it runs.
+    /// Its process id, if it is running.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
@@ -133,17 +133,17 @@ impl Embedded {
         self.place.data()
     }
 
-    /// The group below which all pods of the test are to be.
+    /// The control group below which all pods of the test are to be.
     pub fn cgroup(&self) -> String {
         self.group.path().to_owned()
     }
 
-    /// Control groups of pods that are left.
+    /// The remaining control groups of pods.
     pub fn groups(&self) -> Vec<PathBuf> {
         self.group.children()
     }
 
-    /// Shims and helpers: processes that work in its folder.
+    /// Its shims and helpers: the processes that work in its folder.
     pub fn shims(&self) -> Vec<String> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         entries
@@ -154,7 +154,7 @@ impl Embedded {
             .collect()
     }
 
-    /// Places mounted below its folder.
+    /// The mount points below its folder.
     pub fn mounts(&self) -> Vec<PathBuf> {
         mounts::below(self.dir()).unwrap_or_default()
     }
@@ -166,7 +166,7 @@ impl Drop for Embedded {
         wait::until(LIMIT, || {
             let shims = self.shims();
             for shim in shims.iter().filter_map(|shim| shim.parse().ok()) {
-                // Containers first: without their shim they are nobody's children, and not found any more.
+                // Containers first: without their shim they are orphans, which would not be found any more.
                 let children = children(shim);
                 if children.is_empty() {
                     processes::kill(shim);

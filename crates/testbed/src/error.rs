@@ -1,4 +1,4 @@
-//! What can go wrong with a test runtime, with what a failing test needs to print.
+//! Errors of test runtimes, with what a failing test needs to print.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,25 +15,25 @@ pub enum Error {
     /// This machine lacks what the runtime needs.
     #[error("{flavor} cannot run here: {}", requirement::list(.missing))]
     Missing {
-        /// Which runtime.
+        /// The runtime's flavour.
         flavor: Flavor,
-        /// What it lacks.
+        /// What the machine lacks.
         missing: Vec<Missing>,
     },
-    /// As many runtimes as there are private subnets run already.
+    /// Every private subnet is in use by another runtime.
     #[error("all {count} slots below {} are taken", .base.display())]
     NoFreeSlot {
         /// The folder of all slots.
         base: PathBuf,
-        /// How many there are.
+        /// How many slots there are.
         count: usize,
     },
-    /// A file, folder, mount or lock.
+    /// An operation on a file, folder, mount or lock failed.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// On what.
+        /// The path it was attempted on.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -53,10 +53,10 @@ pub enum Error {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it said.
+        /// What it printed on standard error.
         stderr: String,
     },
-    /// The daemon ended instead of getting ready.
+    /// The daemon ended before it was ready.
     #[error("the daemon ended with {status} before it was ready; its log:\n{log}")]
     EndedEarly {
         /// How it ended.
@@ -64,12 +64,12 @@ pub enum Error {
         /// The end of its log.
         log: String,
     },
-    /// The daemon runs but did not come as far as it should.
+    /// The daemon runs but has not reached the expected state in time.
     #[error("after {} s still not true: {condition}; the daemon's log:\n{log}", .limit.as_secs())]
     NotInTime {
-        /// What was waited for.
+        /// The expected state.
         condition: &'static str,
-        /// How long.
+        /// The time limit.
         limit: Duration,
         /// The end of its log.
         log: String,
@@ -83,24 +83,24 @@ pub enum Error {
         /// Its process id.
         pid: u32,
     },
-    /// A kubelet would meddle with another's things.
+    /// There is another kubelet, and ours would interfere with it.
     #[error("{} is there: is there another kubelet on this machine? If not, remove it", .path.display())]
     AnotherKubelet {
-        /// What every kubelet uses, whatever it is told.
+        /// The path that every kubelet uses, whatever its configuration.
         path: PathBuf,
     },
-    /// Something of the runtime resists being taken down.
+    /// Something of the runtime could not be taken down.
     #[error("left behind by the runtime in {}: {}", .dir.display(), .what.join(", "))]
     LeftBehind {
         /// The runtime's folder.
         dir: PathBuf,
-        /// Processes and mounts.
+        /// The remaining processes and mounts.
         what: Vec<String>,
     },
 }
 
 impl Error {
-    /// For `map_err` after a file operation.
+    /// Wraps the error of a file operation, for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { action, path, source }

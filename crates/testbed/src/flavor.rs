@@ -1,11 +1,11 @@
-//! Which runtime a test wants.
+//! The runtimes that a test can ask for.
 
 use std::fmt;
 
 /// A generation of containerd, chosen for how it behaves towards a PLEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavor {
-    /// Debian's containerd 1.6: `GetContainerEvents` answers `Unimplemented`, so only relisting sees changes.
+    /// Debian's containerd 1.6: `GetContainerEvents` answers `Unimplemented`, so only relisting finds changes.
     V1_6,
     /// containerd 2.x built from source: container events work.
     V2,

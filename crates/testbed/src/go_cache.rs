@@ -1,35 +1,36 @@
-//! Where programs built by Go are kept between test runs, outside `target/`: `cargo clean` must not cost minutes.
+//! The cache of programs built with Go, kept outside `target/` between test runs, so that `cargo clean` does not cost
+//! minutes.
 
 use std::path::PathBuf;
 
 use crate::program;
 
-/// One Go module at one version, and the programs of it that tests use.
+/// One Go module in one version, and those of its programs that tests use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoTool {
-    /// Names the folder in the cache.
+    /// The name of the folder in the cache.
     pub name: &'static str,
-    /// Without the leading `v`.
+    /// The version, without the leading `v`.
     pub version: &'static str,
     /// The module's path.
     pub module: &'static str,
-    /// Import path of each program; the last element is the program's name.
+    /// The import path of each program; the last element is the program's name.
     pub packages: &'static [&'static str],
-    /// Whether the programs are tests, which Go builds in another way.
+    /// Whether the programs are tests, which Go builds differently.
     pub is_test: bool,
-    /// Whether the module names parts of its own repository by folder. A program of another module finds these published,
-    /// under the version `0.MINOR.PATCH`.
+    /// Whether the module refers to parts of its own repository by folder. Programs of other modules find these parts
+    /// published with the version `0.MINOR.PATCH`.
     pub is_staged: bool,
-    /// What parts of it that are written in C are built with, if there are any.
+    /// The library that its parts in C need, if any.
     pub c_library: Option<CLibrary>,
 }
 
-/// A library in C that a program is built with. The machine that builds it has a C compiler, since Rust needs one.
+/// A C library that a program is built with. A machine that builds it has a C compiler, since Rust needs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CLibrary {
-    /// Where it is, if it is there.
+    /// The path of its header, which exists if the library is installed.
     pub header: &'static str,
-    /// The Debian package that has it.
+    /// The Debian package that contains it.
     pub package: &'static str,
 }
 
@@ -48,7 +49,7 @@ pub const CONTAINERD: GoTool = GoTool {
     c_library: None,
 };
 
-/// A runc that gives containers users of their own, for containerd 2.x: Debian's is too old.
+/// A runc that supports user namespaces, for containerd 2.x: Debian's is too old.
 pub const RUNC: GoTool = GoTool {
     name: "runc",
     version: "1.4.3",
@@ -70,7 +71,7 @@ pub const CRICTL: GoTool = GoTool {
     c_library: None,
 };
 
-/// Upstream's conformance tests of CRI runtimes. Built when `cargo xtask critest` needs it.
+/// The upstream conformance tests for CRI runtimes. Built when `cargo xtask critest` needs it.
 pub const CRITEST: GoTool = GoTool {
     name: "critest",
     version: "1.36.0",
@@ -81,7 +82,7 @@ pub const CRITEST: GoTool = GoTool {
     c_library: None,
 };
 
-/// The program that the statuses of pods are compared with. Built when `cargo xtask conformance record` needs it.
+/// The program that pod statuses are compared with. Built when `cargo xtask conformance record` needs it.
 pub const KUBELET: GoTool = GoTool {
     name: "kubelet",
     version: "1.36.4",
@@ -92,16 +93,16 @@ pub const KUBELET: GoTool = GoTool {
     c_library: None,
 };
 
-/// Everything `cargo xtask test` builds.
+/// Everything that `cargo xtask test` builds.
 pub const ALL: [GoTool; 3] = [CONTAINERD, RUNC, CRICTL];
 
 impl GoTool {
-    /// The folder of the finished programs, whether it exists yet or not.
+    /// The folder of the finished programs, which may not exist yet.
     pub fn bin_dir(&self) -> PathBuf {
         root().join(format!("{}-{}", self.name, self.version)).join("bin")
     }
 
-    /// Whether every program has been built.
+    /// Returns whether every program has been built.
     pub fn is_built(&self) -> bool {
         let folder = self.bin_dir();
         self.programs().all(|name| program::is_executable(&folder.join(name)))

@@ -9,12 +9,12 @@ use crate::{processes, wait};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A control group that is emptied and removed at the end, whatever happened.
+/// A control group that is emptied and removed on drop, whatever happened.
 #[derive(Debug)]
 pub struct Group(String);
 
 impl Group {
-    /// Nothing is made: whoever runs pods below this path makes it.
+    /// Only notes the path: whoever runs pods below it creates the group.
     #[must_use]
     pub fn new(path: &str) -> Self {
         Self(path.to_owned())
@@ -26,7 +26,7 @@ impl Group {
         &self.0
     }
 
-    /// Where it exists: in each hierarchy of v1, or in the one of v2.
+    /// The folders in which it exists: in each hierarchy of v1, or in the one of v2.
     #[must_use]
     pub fn folders(&self) -> Vec<PathBuf> {
         let below = self.0.trim_start_matches('/');
@@ -35,7 +35,7 @@ impl Group {
         all.map(|hierarchy| hierarchy.join(below)).filter(|folder| folder.is_dir()).collect()
     }
 
-    /// The groups right below it.
+    /// Returns the groups directly below it.
     pub(crate) fn children(&self) -> Vec<PathBuf> {
         self.folders().iter().flat_map(|folder| children(folder)).collect()
     }

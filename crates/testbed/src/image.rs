@@ -1,4 +1,4 @@
-//! The images of the test runtimes, made from the machine's busybox: no registry is asked.
+//! The images of the test runtimes, built from the machine's busybox, so that no registry is needed.
 
 use std::io;
 use std::process::Command;
@@ -11,21 +11,21 @@ use tar::{Builder, EntryType, Header};
 use crate::requirement::BUSYBOX_BINARY;
 use crate::{Error, program};
 
-/// An image whose process waits for ever, reaps what it inherits, and ends at once on SIGTERM.
+/// An image whose process waits forever, reaps orphans, and ends at once on SIGTERM.
 pub const PAUSE: &str = "localhost/pause:1";
-/// An image with busybox and a link for each of its commands in `/bin`. Runs `sh` unless told otherwise.
+/// An image with busybox and a link for each of its commands in `/bin`. By default it runs `sh`.
 pub const BUSYBOX: &str = "localhost/busybox:1";
 
 /// An image that serves a page on port 80.
 pub const WEB: &str = "localhost/web:1";
 
-/// As [`BUSYBOX`], with volumes: `/www`, which has a file, `/data`, which is not there, and `/given`.
+/// Like [`BUSYBOX`], with volumes: `/www`, which has a file, `/data`, which does not exist, and `/given`.
 pub const VOLUMES: &str = "localhost/volumes:1";
 
-/// A shell is the only part of busybox that can catch a signal; as process 1 it would otherwise ignore it.
+/// A shell is the only part of busybox that can catch a signal, which process 1 would otherwise ignore.
 const WAIT_FOR_TERM: &str = "trap 'exit 0' TERM INT; sleep 2147483647 & wait";
 
-/// [`PAUSE`], [`BUSYBOX`], [`WEB`] and [`VOLUMES`] in one docker archive, as `docker save` writes it.
+/// Returns [`PAUSE`], [`BUSYBOX`], [`WEB`] and [`VOLUMES`] in one docker archive, as `docker save` writes it.
 pub fn archive() -> Result<&'static [u8], Error> {
     static ARCHIVE: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(made) = ARCHIVE.get() {
@@ -116,7 +116,7 @@ fn file(archive: &mut Builder<Vec<u8>>, name: &str, mode: u32, content: &[u8]) -
     archive.append_data(&mut header(EntryType::Regular, mode, content.len() as u64), name, content)
 }
 
-/// Owned by root and without a time, so that the same busybox always gives the same image.
+/// Owned by root and without a time, so that the same busybox always results in the same image.
 fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);

@@ -1,7 +1,7 @@
-//! A kubelet of one's own on a containerd of one's own: alone, without an API server, with pods from a folder.
+//! A private kubelet on a private containerd: standalone, without an API server, with pods from a folder.
 //!
-//! A kubelet believes that the machine is its own. What it changes outside its folder is put back when it is dropped: a few
-//! settings of the kernel, two folders, its control groups.
+//! A kubelet assumes that the machine is its own. What it changes outside its folder is restored on drop: a few kernel
+//! settings, two folders, its control groups.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,10 +17,10 @@ use crate::{Containerd, Error, Group, go_cache, wait};
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
-/// Folders whose names it cannot be told. Where they are, there may be another kubelet.
+/// Folders whose paths cannot be configured. If they exist, there may be another kubelet.
 const FIXED_FOLDERS: [&str; 2] = ["/var/lib/kubelet", "/var/log/containers"];
 
-/// What it sets in the kernel, whatever is there.
+/// The kernel settings that it always overwrites.
 const KERNEL_SETTINGS: [&str; 6] = [
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -30,10 +30,10 @@ const KERNEL_SETTINGS: [&str; 6] = [
     "kernel/keys/root_maxbytes",
 ];
 
-/// A running kubelet. To be dropped before its containerd.
+/// A running kubelet. Drop it before its containerd.
 #[derive(Debug)]
 pub struct Kubelet {
-    // In the order in which they are to end.
+    // In the order in which they have to end.
     daemon: Daemon,
     _group: Group,
     _machine: Machine,
@@ -42,8 +42,8 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// Starts one, built by `cargo xtask conformance record`; when this returns, it answers. `gates` are features to switch on
-    /// or off.
+    /// Starts one that was built by `cargo xtask conformance record`. When this returns, it answers. `gates` are the
+    /// features to switch on or off.
     pub fn start(containerd: &Containerd, node: &str, gates: &Value) -> Result<Self, Error> {
         let machine = Machine::note()?;
         let dir = containerd.dir().join("kubelet");
@@ -72,16 +72,16 @@ impl Kubelet {
         Ok(kubelet)
     }
 
-    /// Where pods are put to be run.
+    /// The folder of the manifests to run.
     pub fn manifests(&self) -> PathBuf {
         self.dir.join("manifests")
     }
 
-    /// Every pod, as it tells of it; nothing while it does not answer.
+    /// Every pod, as it reports them; `None` while it does not answer.
     pub fn pods(&self) -> Option<Vec<Value>> {
         let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
         connection.set_read_timeout(Some(ASK_LIMIT)).ok()?;
-        // Of an answer in this version, the end is the end of the connection.
+        // In this version of HTTP, the answer ends with the connection.
         connection.write_all(b"GET /pods HTTP/1.0\r\n\r\n").ok()?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).ok()?;
@@ -89,7 +89,7 @@ impl Kubelet {
         let mut list: Value = head.contains(" 200 ").then(|| serde_json::from_str(body).ok())??;
         match list["items"].take() {
             Value::Array(pods) => Some(pods),
-            // As Go writes an empty list.
+            // Go encodes an empty list as `null`.
             _ => Some(Vec::new()),
         }
     }
@@ -119,8 +119,8 @@ fn log(dir: &Path) -> PathBuf {
     dir.join("kubelet.log")
 }
 
-/// Nobody else's folders, sockets or ports; nothing that a test machine may lack the right to; no eviction of pods from a
-/// machine that is nearly full.
+/// Nothing that belongs to anybody else (folders, sockets, ports), nothing that a test machine may lack permission for,
+/// and no eviction of pods on a machine that is nearly full.
 fn config(dir: &Path, endpoint: &str, group: &str, [port, tls_port]: [u16; 2], gates: &Value) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -147,7 +147,7 @@ fn config(dir: &Path, endpoint: &str, group: &str, [port, tls_port]: [u16; 2], g
     })
 }
 
-/// A control group below which all its pods are. It must be there in every hierarchy before it starts.
+/// Creates the control group for all its pods, which must exist in every hierarchy before it starts.
 fn group() -> Result<Group, Error> {
     let group = Group::new(&format!("/rubelet-kubelet-{}", std::process::id()));
     let root = Path::new("/sys/fs/cgroup");
@@ -161,13 +161,14 @@ fn group() -> Result<Group, Error> {
     Ok(group)
 }
 
-/// It must be told its ports. Another process could take one before the kubelet does; then it does not start.
+/// Finds a free port, since its ports must be configured. If another process takes the port first, the kubelet does not
+/// start.
 fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(Error::io("find a port on", Path::new("127.0.0.1")))
 }
 
-/// How the machine was before.
+/// The state of the machine before.
 #[derive(Debug)]
 struct Machine {
     settings: Vec<(PathBuf, String)>,

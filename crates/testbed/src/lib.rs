@@ -1,7 +1,7 @@
-//! Real container runtimes for tests: each in a private folder, on a private socket, with images made
-//! on the spot and a network of its own, and gone without a trace when it is dropped.
+//! Real container runtimes for tests: each in a private folder, on a private socket, with images built on the spot and
+//! a network of its own, and removed without a trace on drop.
 //!
-//! A test asks for a runtime and returns early where there is none:
+//! A test asks for a runtime and returns early if there is none:
 //!
 //! ```no_run
 //! use rubelet_testbed::{Flavor, require};
@@ -10,8 +10,8 @@
 //! println!("CRI answers on {}", containerd.endpoint());
 //! ```
 //!
-//! What is absent is said on standard error. On a CI machine it is a failure, see [`requirement`].
-//! `cargo xtask test` installs what a machine lacks.
+//! What is missing is printed on standard error. On a CI machine it is a failure, see [`requirement`]. `cargo xtask
+//! test` installs what a machine lacks.
 
 mod cgroup;
 mod cni;

@@ -1,4 +1,4 @@
-//! Finds and detaches mounts below a folder.
+//! The search for mounts below a folder, and their removal.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,7 +8,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::Error;
 
-/// Detaches all of them, the last mounted first. They are really gone once nobody uses them.
+/// Detaches all of them, the last mounted first. They are finally gone when nobody uses them any more.
 pub(crate) fn detach_below(dir: &Path) -> Result<(), Error> {
     for mount in below(dir)?.iter().rev() {
         unmount(mount, UnmountFlags::DETACH).map_err(|error| Error::io("unmount", mount)(error.into()))?;
@@ -21,7 +21,7 @@ pub(crate) fn detach_below(dir: &Path) -> Result<(), Error> {
     Err(Error::LeftBehind { dir: dir.to_path_buf(), what })
 }
 
-/// All of them, in the order in which they were mounted.
+/// Returns all of them, in the order in which they were mounted.
 pub(crate) fn below(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     const TABLE: &str = "/proc/self/mountinfo";
     let table = std::fs::read_to_string(TABLE).map_err(Error::io("read", TABLE.as_ref()))?;

@@ -9,14 +9,14 @@ use crate::slot::Slot;
 use crate::teardown::names_in;
 use crate::{Error, program};
 
-/// Where the CNI library of every containerd keeps what plugins answered; it cannot be told otherwise.
+/// Where the CNI library of every containerd stores the results of plugins; this cannot be configured.
 const CNI_RESULTS: &str = "/var/lib/cni/results";
 
 pub(crate) fn bridge(slot: &Slot) -> String {
     format!("rtb{}", slot.number())
 }
 
-/// A CNI network name.
+/// The name of the CNI network.
 fn name(slot: &Slot) -> String {
     format!("rubelet-testbed-{}", slot.number())
 }
@@ -25,7 +25,7 @@ pub(crate) fn subnet(slot: &Slot) -> String {
     format!("10.213.{}.0/24", slot.number())
 }
 
-/// A CNI configuration that gives each pod an address that the host reaches.
+/// Returns a CNI configuration that gives each pod an address reachable from the host.
 pub(crate) fn conflist(slot: &Slot) -> String {
     json!({
         "cniVersion": "1.0.0",
@@ -46,7 +46,7 @@ pub(crate) fn conflist(slot: &Slot) -> String {
     .to_string()
 }
 
-/// Removes the bridge and CNI's notes about pods that no longer exist.
+/// Removes the bridge, and CNI's records of pods that no longer exist.
 pub(crate) fn remove(slot: &Slot) -> Result<(), Error> {
     let bridge = bridge(slot);
     if Path::new("/sys/class/net").join(&bridge).exists() {
@@ -56,7 +56,7 @@ pub(crate) fn remove(slot: &Slot) -> Result<(), Error> {
     let prefix = format!("{}-", name(slot));
     for result in names_in(Path::new(CNI_RESULTS)) {
         if let Some(pod) = result.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix("-eth0")) {
-            // The loopback network has one name for everybody: only the pod tells whose result it is.
+            // The loopback network has the same name for everybody; only the pod tells whose record it is.
             for left in [&result, &format!("cni-loopback-{pod}-lo")] {
                 let _ = std::fs::remove_file(Path::new(CNI_RESULTS).join(left));
             }

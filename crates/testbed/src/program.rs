@@ -1,4 +1,4 @@
-//! Finding programs the way a daemon started by root would, and running small ones to their end.
+//! The search for programs as a daemon started by root would do it, and the execution of short ones.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -7,20 +7,20 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// Searched after `PATH`: a shell that was not a login shell of root lacks `sbin`, where runc and ip may
-/// live, and Go's own installer adds itself to no `PATH`.
+/// Searched after `PATH`: a shell of root that is not a login shell lacks `sbin`, where runc and ip may be, and Go's
+/// own installer does not change `PATH`.
 const FURTHER_FOLDERS: [&str; 6] =
     ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/bin", "/usr/local/go/bin"];
 
-/// Where this program is, if it is on the machine.
+/// Returns the path of this program, if it is installed.
 pub fn find(name: &str) -> Option<PathBuf> {
     folders().into_iter().map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// A `PATH` for a child process: the given folders before the ones [`find`] searches.
+/// Returns a `PATH` for a child process: the given folders, then those that [`find`] searches.
 pub(crate) fn search_path(first: Option<&Path>) -> OsString {
     let folders = first.map(Path::to_path_buf).into_iter().chain(folders());
-    // Only a folder with a colon in its name cannot be joined, and such a folder was never found by a search.
+    // Only a folder with a colon in its name cannot be joined, and no search ever finds such a folder.
     std::env::join_paths(folders.filter(|folder| !folder.as_os_str().as_encoded_bytes().contains(&b':')))
         .unwrap_or_default()
 }
@@ -29,7 +29,7 @@ pub(crate) fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs it to its end; what it printed, or what it complained about.
+/// Runs it until it ends, and returns what it printed, or an error with what it complained about.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     let done = command.stdin(Stdio::null()).output();
     let done = done.map_err(|source| Error::Spawn { command: command_line(command), source })?;

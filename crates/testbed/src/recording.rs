@@ -1,14 +1,15 @@
-//! What a kubelet said of the pod of one manifest, as it is kept beside the manifest.
+//! What a kubelet reported about the pod of one manifest, as stored beside the manifest.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::image::hex;
 
-/// In the place of the address of the machine on which it was recorded: one that no machine has.
+/// Stored instead of the address of the machine on which it was recorded; no machine has this one.
 pub const HOST_ADDRESS: &str = "192.0.2.1";
 
-/// The text of a recording: who the pod was, and its status, as the kubelet gave it but for the address of the machine.
+/// Returns the text of a recording: the pod's identity, and its status as the kubelet reported it, except for the
+/// machine's address.
 pub fn write(kubelet: &str, manifest: &str, pod: &Value) -> String {
     let host = pod["status"]["hostIP"].as_str().filter(|host| !host.is_empty());
     let mut status = pod["status"].clone();
@@ -29,7 +30,7 @@ pub fn write(kubelet: &str, manifest: &str, pod: &Value) -> String {
     format!("{recording:#}\n")
 }
 
-/// Tells whether a recording is of this manifest.
+/// Returns a fingerprint that shows whether a recording belongs to this manifest.
 pub fn fingerprint(manifest: &str) -> String {
     format!("sha256:{}", hex(&Sha256::digest(manifest)))
 }

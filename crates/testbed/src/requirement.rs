@@ -1,8 +1,9 @@
-//! What a runtime needs on this machine, what of it is absent, and whether that is a skip or a failure.
+//! What a runtime needs on this machine, what of that is missing, and whether a test may then be skipped.
 //!
-//! An absent runtime lets a test be skipped, and says so. It is a failure
-//! - where `CI` is set, for all that `cargo xtask test` can install, which is everything but Go itself;
-//! - where `RUBELET_REQUIRE_RUNTIMES=1`, for everything.
+//! If a runtime is missing, the test is skipped with a message. It is a failure instead
+//!
+//! - if `CI` is set, for everything that `cargo xtask test` can install, which is all but Go itself;
+//! - if `RUBELET_REQUIRE_RUNTIMES=1`, for everything.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,45 +16,45 @@ pub(crate) const BUSYBOX_BINARY: &str = "/bin/busybox";
 const CNI_PLUGINS: [&str; 3] = ["bridge", "host-local", "loopback"];
 const DEBIAN_CONTAINERD_BIN_DIR: &str = "/usr/bin";
 
-/// One thing a runtime needs and this machine lacks.
+/// Something that a runtime needs and this machine lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// Containers, mounts and networks need it.
+    /// Root, which containers, mounts and networks need.
     #[error("not running as root")]
     Root,
-    /// A program of a Debian package.
+    /// A program from a Debian package.
     #[error("no {name} (Debian package {package})")]
     Program {
-        /// The program's name, or its path where only that path will do.
+        /// The program's name, or its path if it has to be at that path.
         name: &'static str,
-        /// The package that has it.
+        /// The package that contains it.
         package: &'static str,
     },
-    /// The busybox of the images must run with nothing beside it.
+    /// A static busybox: in the images it must run without any other file.
     #[error("{BUSYBOX_BINARY} is not statically linked (Debian package busybox-static)")]
     StaticBusybox,
-    /// The system's containerd is of another generation than the test wants.
+    /// A containerd of the generation that the test wants; the system has another.
     #[error("the system's containerd is {found:?}, not 1.6")]
     ContainerdVersion {
-        /// What `containerd --version` says.
+        /// The output of `containerd --version`.
         found: String,
     },
-    /// Not built yet.
+    /// A tool that has not been built with Go yet.
     #[error("no {name} {version} built by Go in {bin_dir}{}", if *.go_is_present { "" } else { ", and no Go to build it" })]
     GoTool {
         /// The tool's name.
         name: &'static str,
-        /// The version tests want.
+        /// The version that tests want.
         version: &'static str,
         /// Where it should be.
         bin_dir: String,
-        /// Whether `cargo xtask test` could build it.
+        /// Whether Go is installed, so that `cargo xtask test` could build it.
         go_is_present: bool,
     },
 }
 
 impl Missing {
-    /// The Debian package that would mend it.
+    /// The Debian package that would fix it.
     pub fn package(&self) -> Option<&'static str> {
         match self {
             Self::Program { package, .. } => Some(package),
@@ -62,25 +63,25 @@ impl Missing {
         }
     }
 
-    /// Nobody promised Go: what only Go can build may be absent on a CI machine without it.
+    /// Whether it may be missing on a CI machine. Go is not guaranteed there, nor is anything that only Go can build.
     fn is_excused_on_ci(&self) -> bool {
         matches!(self, Self::GoTool { go_is_present: false, .. })
     }
 }
 
-/// How much this run insists on.
+/// How strict this run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// A developer's machine: whatever is there is tested.
+    /// On a developer's machine: whatever is there is tested.
     Lenient,
-    /// `CI` is set: all but what needs a Go that is not there.
+    /// If `CI` is set: everything is required except what needs Go, if there is no Go.
     Ci,
-    /// `RUBELET_REQUIRE_RUNTIMES=1`: everything.
+    /// If `RUBELET_REQUIRE_RUNTIMES=1`: everything is required.
     Everything,
 }
 
 impl Demand {
-    /// What the environment asks for.
+    /// Reads it from the environment.
     pub fn from_env() -> Self {
         let is_set =
             |name| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
@@ -93,7 +94,7 @@ impl Demand {
         }
     }
 
-    /// Whether going on without these is allowed.
+    /// Returns whether a test may be skipped because of these.
     pub fn allows_skipping(self, missing: &[Missing]) -> bool {
         match self {
             Self::Lenient => true,
@@ -103,25 +104,25 @@ impl Demand {
     }
 }
 
-/// What the flavour needs and this machine lacks; empty when [`Containerd::start`] can work.
+/// Returns what the flavour needs and this machine lacks; if empty, [`Containerd::start`] can work.
 pub fn check(flavor: Flavor) -> Vec<Missing> {
     Tools::find(flavor).err().unwrap_or_default()
 }
 
-/// A started runtime, or `None` where it is absent and may be: then the test has nothing to do.
+/// Starts a runtime; `None` if it is missing and may be, in which case the test has nothing to do.
 ///
 /// # Panics
-/// If the runtime is absent and must not be (see the [module](self)), or if it does not start.
+/// If the runtime is missing and must not be (see the [module](self)), or if it does not start.
 #[must_use]
 pub fn require(flavor: Flavor) -> Option<Containerd> {
     is_met(&flavor.to_string(), &check(flavor))
         .then(|| Containerd::start(flavor).unwrap_or_else(|error| panic!("{flavor} did not start: {error}")))
 }
 
-/// A started containerd 2.x that gives pods users of their own, or `None` where it is absent and may be.
+/// Starts a containerd 2.x that supports user namespaces for pods; `None` if it is missing and may be.
 ///
 /// # Panics
-/// As [`require`].
+/// Like [`require`].
 #[must_use]
 pub fn require_own_users() -> Option<Containerd> {
     let missing: Vec<Missing> = check(Flavor::V2).into_iter().chain(check_go_tool(&go_cache::RUNC)).collect();
@@ -131,7 +132,7 @@ pub fn require_own_users() -> Option<Containerd> {
     })
 }
 
-/// Whether nothing is missing for `what`. If something is, says that the test is skipped and why.
+/// Returns whether nothing is missing for `what`. Otherwise prints that the test is skipped, and why.
 ///
 /// # Panics
 /// If something is missing that must not be (see the [module](self)).
@@ -146,22 +147,22 @@ pub fn is_met(what: &str, missing: &[Missing]) -> bool {
         "{what} is required here but cannot run: {lacks}; `cargo xtask test` sets it up"
     );
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Not eprintln: the test harness would swallow it, and a skip nobody sees looks like a pass.
+    // Not eprintln: the test harness would capture it, and a skip that nobody sees looks like a success.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {what} cannot run here: {lacks}");
     false
 }
 
-/// The missing things in one line.
+/// Lists what is missing, in one line.
 pub fn list(missing: &[Missing]) -> String {
     missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The programs of one flavour, all there.
+/// The programs for one flavour, all of them present.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) containerd: PathBuf,
     pub(crate) ctr: PathBuf,
-    /// Where containerd looks for its shim before it searches the rest of `PATH`.
+    /// The folder in which containerd looks for its shim before it searches the rest of `PATH`.
     pub(crate) bin_dir: PathBuf,
 }
 
@@ -224,7 +225,7 @@ fn debian_containerd() -> Option<Missing> {
     (!is_1_6).then(|| Missing::ContainerdVersion { found: found.trim().to_owned() })
 }
 
-/// What a tool built by Go lacks: nothing, or itself, and what it is built with.
+/// Returns what is missing for a tool built with Go: nothing, or the tool and what it is built with.
 pub fn check_go_tool(tool: &go_cache::GoTool) -> Vec<Missing> {
     if tool.is_built() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! A numbered private place for one runtime: a folder with a short path, a lock that says whose it is, and
-//! the number from which its network is derived.
+//! A numbered private place for one runtime: a folder with a short path, a lock that shows who owns it, and the number
+//! that determines its network.
 //!
-//! The lock is held by the process that owns the runtime and ends with it, however it ends. A folder whose
-//! lock is free was left by a test that was killed; whoever comes next takes it down.
+//! The lock is held by the process that owns the runtime, and is released when that process ends, however it ends. A
+//! folder whose lock is free was left by a test that was killed; the next process to come along takes it down.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Error, teardown};
 
-/// Not the configured temporary folder: socket paths must stay below 108 bytes, and two processes with
-/// different temporary folders must still not choose the same number.
+/// Not the configured temporary folder: socket paths must be shorter than 108 bytes, and two processes with different
+/// temporary folders must not choose the same number.
 const BASE: &str = "/tmp/rubelet-testbed";
 const COUNT: usize = 256;
 
-/// Steps from one claim to the next, so that a client of a runtime that is gone does not meet its successor
-/// on the same socket.
+/// Advances with every claim, so that a client of a runtime that is gone does not meet its successor on the same
+/// socket.
 static CLAIMS: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// A free slot with an empty folder.
+    /// Claims a free slot, with an empty folder.
     pub(crate) fn claim() -> Result<Self, Error> {
-        // What resists is not this caller's fault, and there are other slots.
+        // What cannot be taken down is not this caller's fault, and there are other slots.
         if let Err(error) = sweep_abandoned() {
             eprintln!("warning: {error}");
         }
@@ -54,11 +54,11 @@ impl Slot {
         &self.dir
     }
 
-    /// `None` if another owns it.
+    /// Locks a slot; `None` if somebody else owns it.
     fn lock(number: u8) -> Result<Option<Self>, Error> {
         let base = Path::new(BASE);
         private_dir(base)?;
-        // Never removed: a lock file that is deleted and created again can be held twice.
+        // Never removed: a lock file that is deleted and recreated can be held twice.
         let path = base.join(format!("{number}.lock"));
         let lock =
             OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path))?;
@@ -72,7 +72,7 @@ impl Slot {
 
 /// Takes down every runtime whose owner is gone, and returns their folders.
 ///
-/// Starting a runtime does this too; a test run calls it at its end for what statics and kills left.
+/// Starting a runtime does this too. A test run calls it at its end, for what statics and killed tests left behind.
 pub fn sweep_abandoned() -> Result<Vec<PathBuf>, Error> {
     let Ok(entries) = fs::read_dir(BASE) else {
         return Ok(Vec::new());
@@ -80,7 +80,7 @@ pub fn sweep_abandoned() -> Result<Vec<PathBuf>, Error> {
     let mut swept = Vec::new();
     for number in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u8>().ok()) {
         if let Some(slot) = Slot::lock(number)?
-            // Its owner may have taken it down since the folder was read.
+            // Its owner may have taken it down since the folder was listed.
             && slot.dir.exists()
         {
             teardown::take_down(&slot)?;

@@ -1,7 +1,7 @@
-//! Starts children from a thread that lives as long as the process.
+//! A thread that starts children and lives as long as the process.
 //!
-//! The kernel sends a parent-death signal when the *thread* that forked the child ends. A test runs on a
-//! thread of its own, and a runtime shared by several tests would die with the first of them.
+//! The kernel sends a parent-death signal when the *thread* that forked the child ends. Every test has its own thread,
+//! so a runtime shared by several tests would die with the first of them.
 
 use std::io;
 use std::process::{Child, Command};
@@ -21,12 +21,12 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 }
 
 fn start_thread() -> Sender<Order> {
-    // Unbounded, and never longer than the number of callers: each waits for its answer.
+    // Unbounded, but never longer than the number of callers, since each waits for its answer.
     let (orders, inbox) = channel::<Order>();
     std::thread::spawn(move || {
         for (mut command, answer) in inbox {
             let child = command.spawn();
-            // A caller that is gone has dropped its end; its child is nobody's, so it is ended.
+            // The caller is gone, so nobody owns this child, and it is ended.
             if let Err(unheard) = answer.send(child)
                 && let Ok(mut child) = unheard.0
             {

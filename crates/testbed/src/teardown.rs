@@ -1,5 +1,5 @@
-//! Takes down what a runtime leaves when its daemon is gone. Its containers are meant to outlive the daemon,
-//! so all of this must be looked for.
+//! The removal of what a runtime leaves behind when its daemon is gone. Its containers are meant to outlive the daemon,
+//! so everything has to be searched for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use crate::slot::Slot;
 use crate::{Error, cgroup, config, mounts, network, processes};
 
-/// Where shims of containerd 1.6 put their sockets, whatever the state folder is.
+/// Where shims of containerd 1.6 create their sockets, whatever the state folder is.
 const SHIM_SOCKETS: &str = "/run/containerd/s";
 
-/// A container or sandbox that containerd ran.
+/// A container or sandbox that was run by containerd.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) namespace: String,
     pub(crate) id: String,
 }
 
-/// The daemon must have ended. Nothing is deleted while a mount is left: it could be deleted through it.
+/// Takes down a runtime whose daemon has ended. Nothing is deleted while a mount remains, since the deletion would
+/// reach through it.
 pub(crate) fn take_down(slot: &Slot) -> Result<(), Error> {
     let dir = slot.dir();
     processes::end_all_of(dir)?;
@@ -35,7 +36,7 @@ fn bundles(dir: &Path) -> PathBuf {
     config::state_dir(dir).join("io.containerd.runtime.v2.task")
 }
 
-/// containerd keeps a folder for each task, in one for each namespace.
+/// Finds the tasks: containerd has a folder for each namespace, and in it one for each task.
 fn tasks(dir: &Path) -> Vec<Task> {
     let mut tasks = Vec::new();
     for namespace in names_in(&bundles(dir)) {
@@ -50,7 +51,7 @@ pub(crate) fn names_in(dir: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// The socket of a killed shim stays; containers of one pod share it, so it may be gone already.
+/// Removes the socket that a killed shim left. Containers of one pod share it, so it may be gone already.
 fn remove_shim_socket(bundle: &Path) {
     let address = fs::read_to_string(bundle.join("address")).unwrap_or_default();
     if let Some(path) = address.trim().strip_prefix("unix://").map(Path::new)

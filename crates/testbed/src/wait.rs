@@ -1,10 +1,10 @@
-//! The one place that polls: a process or a socket of another program tells nobody that it is ready.
+//! The only place that polls, since a process or a socket of another program does not notify anybody when it is ready.
 
 use std::time::{Duration, Instant};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Looks until there is something to see, and returns it; `None` when the time limit is over.
+/// Calls `look` until it returns something, and returns that; `None` when the time limit is reached.
 #[expect(clippy::disallowed_methods, reason = "real processes move in real time: nothing here can be paused")]
 pub fn until<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begin = Instant::now();

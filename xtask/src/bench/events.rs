@@ -1,5 +1,5 @@
-//! `cargo xtask bench events`: how soon an end is heard of with the event stream and without, and what it costs to wait for
-//! one, on real runtimes.
+//! `cargo xtask bench events`: how soon the end of a container is noticed, with and without the event stream, and what
+//! it costs to wait for one, on real runtimes.
 
 pub(super) mod embedded;
 mod idle;

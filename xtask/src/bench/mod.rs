@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: what things cost, next to what they cannot cost less than, in one run.
+//! `cargo xtask bench`: what things cost, beside the least that they could cost, measured in the same run.
 //!
-//! What is measured runs in processes of its own, which are this program under other names (`Worker`), so that
-//! nothing of the bench counts. All of it is built with `--release`: a bench started from anything else builds itself
-//! again.
+//! What is measured runs in separate processes, which are this program under other names (`Worker`), so that the bench
+//! itself does not count. Everything is built with `--release`: a bench that is started from any other build rebuilds
+//! and restarts itself.
 
 #[cfg(feature = "bench")]
 mod agent;
@@ -32,15 +32,16 @@ use crate::run::{cargo, run as run_command};
 /// What to measure.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// A full relist of the PLEG over a socket, next to its two list calls alone
+    /// A full relist of the PLEG over a socket, compared with its two list calls alone
     Relist(RelistArgs),
-    /// How soon an end is heard of with the runtime's event stream and without, and what waiting costs; on real runtimes
+    /// How soon the end of a container is noticed, with and without the event stream, and what waiting costs; on real
+    /// runtimes
     Events(EventsArgs),
-    /// `rubelet run`: how fast pods start, restart and go, what it costs, next to the runtime's bare calls
+    /// `rubelet run`: how fast pods start, restart and stop, and what it costs, compared with bare calls to the runtime
     Agent(AgentArgs),
-    /// What a storm of exec probes does to the latency of pod events; on real runtimes
+    /// How a storm of exec probes affects the latency of pod events; on real runtimes
     Probes(ProbesArgs),
-    /// The embedded runtime: how fast a container starts, next to containerd; what idle pods cost
+    /// The embedded runtime: how fast a container starts, compared with containerd, and what idle pods cost
     Runtime(RuntimeArgs),
     #[cfg(feature = "bench")]
     #[command(hide = true)]
@@ -49,10 +50,10 @@ pub(crate) enum Bench {
 
 #[derive(Args)]
 pub(crate) struct RelistArgs {
-    /// How many containers the runtime has; several runs for several numbers
+    /// The number of containers on the runtime; several numbers for several runs
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
     containers: Vec<usize>,
-    /// How many relists to measure in each run
+    /// The number of relists to measure in each run
     #[arg(long, default_value_t = 100)]
     rounds: usize,
     /// Fail if a target is missed
@@ -62,13 +63,13 @@ pub(crate) struct RelistArgs {
 
 #[derive(Args)]
 pub(crate) struct RuntimeArgs {
-    /// How many pods to start on each runtime
+    /// The number of pods to start on each runtime
     #[arg(long, default_value_t = 50)]
     rounds: usize,
-    /// How many pods to leave idle
+    /// The number of pods to leave idle
     #[arg(long, default_value_t = 100)]
     pods: usize,
-    /// For how long
+    /// How long to leave them idle, in seconds
     #[arg(long, default_value_t = 20)]
     idle_seconds: u64,
     /// Fail if a target is missed
@@ -78,13 +79,13 @@ pub(crate) struct RuntimeArgs {
 
 #[derive(Args)]
 pub(crate) struct EventsArgs {
-    /// How many containers end on each runtime
+    /// The number of container ends to measure on each runtime
     #[arg(long, default_value_t = 200)]
     samples: usize,
-    /// How many idle pods there are
+    /// The number of idle pods
     #[arg(long, default_value_t = 100)]
     pods: usize,
-    /// For how many seconds each way of waiting is measured: containerd collects its garbage every two minutes
+    /// How long to measure each way of waiting, in seconds; containerd collects garbage every two minutes
     #[arg(long, default_value_t = 120)]
     seconds: u64,
     /// Fail if a target is missed
@@ -94,22 +95,22 @@ pub(crate) struct EventsArgs {
 
 #[derive(Args)]
 pub(crate) struct AgentArgs {
-    /// On which runtime
+    /// The runtime to measure on
     #[arg(long, value_enum, default_value_t = AgentRuntime::All)]
     runtime: AgentRuntime,
-    /// How many pods to add, kill and remove one after the other
+    /// The number of pods to add, kill and remove one after another
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// How many manifests to drop at once
+    /// The number of manifests to add at once
     #[arg(long, default_value_t = 50)]
     burst: usize,
-    /// How many pods to leave idle and then to remove at once
+    /// The number of pods to leave idle, and then to remove at once
     #[arg(long, default_value_t = 60)]
     pods: usize,
-    /// For how many seconds they are left alone
+    /// How long to leave them idle, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// How many pods run while the agent is restarted
+    /// The number of pods that run while the agent is restarted
     #[arg(long, default_value_t = 100)]
     restart_pods: usize,
     /// Fail if a target is missed
@@ -119,19 +120,19 @@ pub(crate) struct AgentArgs {
 
 #[derive(Args)]
 pub(crate) struct ProbesArgs {
-    /// On which runtimes
+    /// The runtimes to measure on
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ProbedRuntime::Synthetic, ProbedRuntime::Embedded])]
     runtime: Vec<ProbedRuntime>,
-    /// How many pods are probed
+    /// The number of probed pods
     #[arg(long, default_value_t = 100)]
     pods: usize,
-    /// How many exec probes come to a second, if there is time for all
+    /// The number of exec probes due per second, if there is time for all of them
     #[arg(long, default_value_t = 500)]
     rate: usize,
-    /// How many containers end, in calm and in storm each
+    /// The number of container ends to measure, in calm and in storm each
     #[arg(long, default_value_t = 120)]
     samples: usize,
-    /// How many commands begin at the same time, if not as many as `rubelet run` has
+    /// The number of commands that start at the same time, if different from `rubelet run`
     #[arg(long)]
     begin_at_once: Option<usize>,
     /// Fail if a target is missed
@@ -148,7 +149,7 @@ enum AgentRuntime {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProbedRuntime {
-    /// Virtual pods: a command costs nothing, so all of them can be asked
+    /// Virtual pods: a command costs nothing, so all of them can be probed in time
     Synthetic,
     Embedded,
     Containerd,
@@ -175,7 +176,7 @@ fn measure(bench: &Bench) -> anyhow::Result<()> {
     }
 }
 
-/// The same command line, built as it must be to count.
+/// Runs the same command line in a release build.
 fn again() -> anyhow::Result<()> {
     let mut itself = cargo();
     itself.args(["run", "--quiet", "--release", "--package", "xtask", "--features", "bench", "--"]);

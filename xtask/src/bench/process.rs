@@ -1,4 +1,4 @@
-//! What a process has used, by the kernel's word.
+//! The resources that a process has used, according to the kernel.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,29 +12,29 @@ use nix::unistd::Pid;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
     cpu: Duration,
-    /// How often each of its threads went to sleep of its own accord.
+    /// The number of times that each of its threads went to sleep voluntarily.
     sleeps: BTreeMap<OsString, u64>,
 }
 
-/// What was used in a while.
+/// What a process used within some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
-    /// User and system, to the nanosecond, threads that have ended included.
+    /// User and system time, to the nanosecond, including threads that have ended.
     pub(super) cpu: Duration,
-    /// How often one of its threads went to sleep of its own accord, and so was woken. Threads that ended meanwhile, as idle
-    /// ones of a pool do, are not in it.
+    /// The number of times that one of its threads went to sleep voluntarily, and so was woken. Threads that ended in
+    /// the meantime, such as idle ones of a pool, are not included.
     pub(super) wakeups: u64,
 }
 
 impl Spent {
-    /// Of one core, in percent.
+    /// The share of one core, in percent.
     pub(super) fn percent(self, window: Duration) -> f64 {
         self.cpu.as_secs_f64() / window.as_secs_f64() * 100.0
     }
 }
 
 impl Usage {
-    /// What was used since.
+    /// Returns what was used since then.
     pub(super) fn since(&self, before: &Self) -> Spent {
         let slept = |(thread, now): (&OsString, &u64)| {
             now.saturating_sub(before.sleeps.get(thread).copied().unwrap_or_default())
@@ -48,7 +48,7 @@ pub(super) fn usage(pid: u32) -> anyhow::Result<Usage> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     for task in tasks.with_context(|| format!("process {pid} has ended"))? {
         let task = task?;
-        // A thread may end while it is looked at.
+        // A thread may end while it is being read.
         let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
         let slept = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         sleeps.insert(task.file_name(), slept.context("no voluntary_ctxt_switches")?.trim().parse()?);
@@ -56,24 +56,25 @@ pub(super) fn usage(pid: u32) -> anyhow::Result<Usage> {
     Ok(Usage { cpu: cpu(pid)?, sleeps })
 }
 
-/// CPU time of a process so far.
+/// Returns the CPU time of a process so far.
 pub(super) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into()?));
     let time = clock.and_then(clock_gettime).with_context(|| format!("process {pid} has ended"))?;
     Ok(time.into())
 }
 
-/// Memory that a process has resident now, shared pages included, in KiB.
+/// Returns the resident memory of a process, including shared pages, in KiB.
 pub(super) fn rss_kib(pid: u32) -> anyhow::Result<u64> {
     memory_kib(pid, "VmRSS")
 }
 
-/// Of that, what only this process has: no other process can share it, and the kernel cannot read it again from a file.
+/// Returns the part of that which only this process has: no other process can share it, and the kernel cannot read it
+/// again from a file.
 pub(super) fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
     memory_kib(pid, "RssAnon")
 }
 
-/// The most memory that this process has had resident so far, in KiB.
+/// Returns the peak resident memory of this process so far, in KiB.
 pub(super) fn own_peak_kib() -> anyhow::Result<u64> {
     memory_kib(std::process::id(), "VmHWM")
 }

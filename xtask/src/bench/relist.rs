@@ -1,4 +1,4 @@
-//! `cargo xtask bench relist`: the whole relist next to its two list calls.
+//! `cargo xtask bench relist`: the full relist, compared with its two list calls.
 
 mod agent;
 mod bare;
@@ -12,7 +12,7 @@ use super::RelistArgs;
 use super::sample::Samples;
 use super::verdict::{Verdict, conclude};
 
-/// Of all pods, how many change between two relists when some do.
+/// The share of all pods that change between two relists, if any do.
 const CHANGING: f64 = 0.01;
 
 pub(super) fn run(args: &RelistArgs) -> anyhow::Result<()> {
@@ -67,7 +67,7 @@ fn measure(population: Population, rounds: usize) -> anyhow::Result<Row> {
     let changing = ((population.pods as f64 * CHANGING) as usize).max(1);
     for _ in 0..rounds.div_ceil(5) {
         node.work(changing)?;
-        // Removed, since it had not been seen to exit: died and removed; and its successor started.
+        // Three events each: it died and was removed (it had not been seen to exit), and its successor started.
         changed.push(agent.work(changing * 3)?);
     }
     Ok(Row { population, bare, whole, changed, first })
@@ -93,7 +93,7 @@ impl Row {
         self.whole.median().wall.as_secs_f64() / self.bare.median().wall.as_secs_f64()
     }
 
-    /// What the agent's CPU does in a relist beyond what the bare calls need.
+    /// The CPU time that the agent uses in a relist beyond what the bare calls need.
     fn share(&self) -> Duration {
         self.whole.median().cpu.saturating_sub(self.bare.median().cpu)
     }

@@ -1,4 +1,4 @@
-//! What is asked of every runtime alike: a pod on the host's network with one container of a busybox image.
+//! The pod that every runtime is asked for: on the host's network, with one container of a busybox image.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rubelet_testbed::BUSYBOX;
 
 use super::subject::Subject;
 
-/// As a kubelet asks for a pod on the host's network.
+/// The namespaces that a kubelet requests for a pod on the host's network.
 pub(super) fn namespaces() -> v1::NamespaceOption {
     v1::NamespaceOption {
         network: v1::NamespaceMode::Node as i32,

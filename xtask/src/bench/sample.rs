@@ -1,23 +1,23 @@
-//! What one piece of work took, and how many of them compare.
+//! The cost of one piece of work, and statistics over many.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 
-/// One piece of work of a worker, or what many of them come to.
+/// The cost of one piece of work of a worker, or a statistic over many.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     /// How long it took.
     pub(super) wall: Duration,
-    /// How much CPU, user and system, the worker's process used for it.
+    /// The CPU time, user and system, that the worker's process used for it.
     pub(super) cpu: Duration,
-    /// The most memory that the process has had resident so far, in KiB.
+    /// The peak resident memory of the process so far, in KiB.
     pub(super) peak_kib: u64,
 }
 
 impl Sample {
-    /// As one line, for a pipe.
+    /// Formats it as one line, for a pipe.
     pub(super) fn to_line(self) -> String {
         format!("{} {} {}", self.wall.as_nanos(), self.cpu.as_nanos(), self.peak_kib)
     }
@@ -41,7 +41,7 @@ impl Samples {
         self.0.push(sample);
     }
 
-    /// The value below which `share` of all values lie; each column on its own.
+    /// Returns the value below which `share` of all values lie, for each column separately.
     pub(super) fn quantile(&self, share: f64) -> Sample {
         Sample {
             wall: quantile(self.0.iter().map(|sample| sample.wall), share),
@@ -59,7 +59,7 @@ impl Samples {
     }
 }
 
-/// The value below which `share` of all values lie.
+/// Returns the value below which `share` of all values lie.
 pub(super) fn quantile<T: Ord + Default + Copy>(values: impl Iterator<Item = T>, share: f64) -> T {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();
@@ -67,7 +67,7 @@ pub(super) fn quantile<T: Ord + Default + Copy>(values: impl Iterator<Item = T>,
     values.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
 }
 
-/// The CPU time that this process has used so far, user and system.
+/// Returns the CPU time that this process has used so far, user and system.
 pub(super) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

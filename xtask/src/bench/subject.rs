@@ -1,4 +1,4 @@
-//! The runtimes that are compared: each a process of its own, with the same images.
+//! The runtimes that are compared: each a separate process, with the same images.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use rubelet_testbed::{Containerd, Embedded, Flavor, Group, image_archive, requir
 
 use crate::run::{cargo, run};
 
-/// The release build of the binary that people run, beside this one.
+/// Builds the release binary that users run, and returns its path, beside this one.
 pub(super) fn build_rubelet() -> anyhow::Result<PathBuf> {
     run(cargo().args(["build", "--quiet", "--release", "--package", "rubelet"]))?;
     let path = std::env::current_exe()?.with_file_name("rubelet");
@@ -19,7 +19,7 @@ pub(super) fn build_rubelet() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// `rubelet runtime`, with the images of the test bed.
+/// Starts `rubelet runtime` with the images of the test bed.
 pub(super) fn embedded(rubelet: &Path) -> anyhow::Result<Embedded> {
     let program = rubelet.to_owned();
     let runtime = Embedded::start("bench", move |place| {
@@ -40,19 +40,19 @@ pub(super) fn embedded(rubelet: &Path) -> anyhow::Result<Embedded> {
     Ok(runtime)
 }
 
-/// The newest containerd that this machine has.
+/// Starts the newest containerd on this machine.
 pub(super) fn containerd() -> anyhow::Result<Containerd> {
     let flavor = [Flavor::V2, Flavor::V1_6].into_iter().find(|flavor| requirement::check(*flavor).is_empty());
     let flavor = flavor.context("no containerd to compare with: `cargo xtask prepare` sets one up")?;
     Ok(Containerd::start(flavor)?)
 }
 
-/// A runtime, asked through its socket.
+/// A runtime, reached through its socket.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) name: String,
     pub(super) client: RuntimeClient,
-    /// Where its pods' folders, logs and pipes go.
+    /// The folder for its pods' folders, logs and pipes.
     pub(super) dir: PathBuf,
     pub(super) group: Group,
 }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-/// What came of one target.
+/// The result for one target.
 #[derive(Debug)]
 pub(super) struct Verdict {
     met: bool,
@@ -19,7 +19,7 @@ impl Verdict {
     }
 }
 
-/// Prints them; an error if one was missed and that matters.
+/// Prints the results; returns an error if a target was missed and `check` is set.
 pub(super) fn conclude(verdicts: &[Verdict], check: bool) -> anyhow::Result<()> {
     println!();
     for verdict in verdicts {

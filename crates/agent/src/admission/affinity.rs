@@ -1,11 +1,11 @@
-//! Whether a pod wants to be on this node: `nodeSelector` and what its affinity requires. What it would only prefer is a
+//! Decides whether a pod may run on this node: `nodeSelector` and the required affinity. Preferences are the
 //! scheduler's business.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pod};
 
-/// Whether the node has all labels that the pod selects by, and meets what the pod's affinity requires.
+/// Whether the node has all labels that the pod selects, and meets what the pod's affinity requires.
 pub(super) fn matches(pod: &Pod, node_name: &str, labels: &BTreeMap<String, String>) -> bool {
     let Some(spec) = &pod.spec else { return true };
     let mut selector = spec.node_selector.iter().flatten();
@@ -21,7 +21,7 @@ pub(super) fn matches(pod: &Pod, node_name: &str, labels: &BTreeMap<String, Stri
     required.node_selector_terms.iter().any(|term| meets(term, node_name, labels))
 }
 
-/// A term without anything in it is met by nobody.
+/// Whether the node meets a term. An empty term is never met.
 fn meets(term: &NodeSelectorTerm, node_name: &str, labels: &BTreeMap<String, String>) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

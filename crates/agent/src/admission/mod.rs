@@ -1,8 +1,8 @@
-//! Whether this node can take a pod. Pure: the pod, those that are here already, and the node, in; yes, or the kubelet's
-//! reason, out.
+//! Decides whether this node can admit a pod. Pure: takes the pod, the existing pods and the node; returns yes, or the
+//! kubelet's reason.
 //!
-//! Who comes first is served first: every pod of a file or a URL is as critical as any other, so none makes room for
-//! another. A pod that was refused is asked again when room appears.
+//! First come, first served: all pods from files and URLs are equally critical, so none is evicted for another. A
+//! refused pod is tried again when resources become free.
 
 mod affinity;
 mod ports;
@@ -25,41 +25,41 @@ pub use sysctl::{BadSysctlPattern, SysctlPattern};
 const OS_LABEL: &str = "kubernetes.io/os";
 const OS: &str = "linux";
 
-/// How many pods a node takes, as a kubelet's does.
+/// How many pods a node admits, as for a kubelet.
 pub const MAX_PODS: usize = 110;
 
-/// What a node has to offer, and what it allows.
+/// What a node offers, and what it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is called.
+    /// The name of the node.
     pub name: String,
-    /// By what pods may select it.
+    /// Its labels, by which pods may select it.
     pub labels: BTreeMap<String, String>,
-    /// What its pods may ask for together, by resource. What is not known is not counted.
+    /// What its pods may request together, by resource. Unknown resources are not counted.
     pub allocatable: BTreeMap<String, Quantity>,
-    /// How many pods it takes.
+    /// The maximum number of pods.
     pub max_pods: usize,
-    /// Kernel parameters beyond the safe ones that pods may set.
+    /// The kernel parameters, beyond the safe ones, that pods may set.
     pub unsafe_sysctls: Vec<SysctlPattern>,
-    /// Whether the kernel has `AppArmor`.
+    /// Whether the kernel supports `AppArmor`.
     pub app_armor: bool,
-    /// What the runtime can.
+    /// The features of the runtime.
     pub runtime: RuntimeFeatures,
 }
 
-/// What not every runtime can, as it says itself.
+/// The features that not every runtime has, as it reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeFeatures {
-    /// Read-only mounts whose mounts inside are read-only, too.
+    /// Read-only mounts that also make the mounts inside them read-only.
     pub recursive_read_only: bool,
     /// `supplementalGroupsPolicy: Strict`.
     pub supplemental_groups_policy: bool,
-    /// Pods with users of their own: `hostUsers: false`.
+    /// Pods with user namespaces: `hostUsers: false`.
     pub user_namespaces: bool,
 }
 
 impl RuntimeFeatures {
-    /// What a runtime says of itself. A handler is a way to run pods, and the one without a name is what is used here.
+    /// Reads the features from a runtime's status. A handler is a way to run pods; the one without a name is used here.
     #[must_use]
     pub fn read(status: &v1::StatusResponse) -> Self {
         let usual = status.runtime_handlers.iter().find(|handler| handler.name.is_empty());
@@ -75,7 +75,7 @@ impl RuntimeFeatures {
 }
 
 impl Node {
-    /// A node of this name of which nothing else is known: it takes whatever does not need anything special.
+    /// Creates a node of this name about which nothing else is known: it admits whatever needs nothing special.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Node {
     }
 }
 
-/// Why a node does not take a pod. The texts are the kubelet's, and so are the reasons.
+/// Why a node does not admit a pod. Both the messages and the reasons are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{0}")]
@@ -116,7 +116,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// One word for it.
+    /// Returns the one-word reason.
     pub(crate) fn reason(&self) -> Cow<'static, str> {
         let word = match self {
             Self::Sysctl(_) => "SysctlForbidden",
@@ -133,8 +133,8 @@ impl Refusal {
     }
 }
 
-/// Pods of which one at most runs at a time, such as the versions of a pod. They share their room: it is as large as each of
-/// them needs, and no larger.
+/// Pods of which at most one runs at a time, such as the versions of a pod. They share their resources: as much as the
+/// most demanding of them needs, and no more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tenants<'a>(Vec<&'a Pod>);
 
@@ -153,7 +153,8 @@ impl<'a> Tenants<'a> {
     }
 }
 
-/// Whether a node that has `others` can take a pod. The first reason against it wins, in the kubelet's order.
+/// Checks whether a node with the pods `others` can admit a pod. The first reason against it wins, in the kubelet's
+/// order.
 pub(crate) fn admit(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), Refusal> {
     sysctl::check(pod, &node.unsafe_sysctls).map_err(Refusal::Sysctl)?;
     check_os(pod)?;
@@ -168,7 +169,7 @@ pub(crate) fn admit(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(
     if !ports::are_free(pod, others.iter().flat_map(|tenants| tenants.0.iter().copied())) {
         return Err(Refusal::NodePorts);
     }
-    // All of these pods are critical, and for those a kubelet looks at resources only when there is no other reason.
+    // All of these pods are critical, and for those a kubelet checks resources only if there is no other reason.
     check_resources(pod, others, node)?;
     if !node.app_armor && wants_app_armor(pod) {
         return Err(Refusal::AppArmor);
@@ -177,7 +178,7 @@ pub(crate) fn admit(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(
 }
 
 fn check_os(pod: &Pod) -> Result<(), Refusal> {
-    // By the pod's own label: its selector is a matter of affinity, as any other.
+    // Only the pod's own label counts here: its node selector is checked with the affinity.
     let labelled = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
     if labelled.is_some_and(|os| os != OS) {
         return Err(Refusal::OsSelector);
@@ -188,7 +189,7 @@ fn check_os(pod: &Pod) -> Result<(), Refusal> {
     }
 }
 
-/// Whether there is room for other resources of a pod that is here, beside the others. Nothing else is asked of it again.
+/// Checks whether there is room for new resources of an existing pod, beside the others. Nothing else is checked again.
 pub(crate) fn has_room(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), ResizePending> {
     let wanted = requests(pod);
     for name in ["memory", "cpu"] {
@@ -225,7 +226,7 @@ fn check_amounts(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), 
         let Some(asked) = wanted.get(name).filter(|asked| !asked.is_zero()) else { continue };
         let capacity = match node.allocatable.get(name) {
             Some(capacity) => *capacity,
-            // Every other amount is found on any node; pages of a size are there, or they are not.
+            // Every other resource is present on any node; huge pages of a size may not be.
             None if name.starts_with("hugepages-") => Quantity::ZERO,
             None => continue,
         };
@@ -243,7 +244,7 @@ fn check_amounts(pod: &Pod, others: &[&Tenants<'_>], node: &Node) -> Result<(), 
     Ok(())
 }
 
-/// As the kubelet tells it: millicores, or whole units.
+/// Returns the number as the kubelet shows it: millicores, or whole units.
 fn number(name: &str, amount: Quantity) -> i64 {
     if name == "cpu" { amount.millis() } else { amount.units() }
 }
@@ -257,7 +258,7 @@ fn wants_app_armor(pod: &Pod) -> bool {
             .any(|profile| is_profile(&profile))
 }
 
-/// What cannot be enforced is refused, not left out.
+/// Checks the runtime's features. What cannot be enforced is refused, not ignored.
 fn check_runtime(pod: &Pod, runtime: RuntimeFeatures) -> Result<(), Refusal> {
     let Some(spec) = &pod.spec else { return Ok(()) };
     let policy =

@@ -1,4 +1,4 @@
-//! Ports of the host: each can be had by one pod at a time.
+//! Host ports: only one pod at a time can use each of them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::pod::{containers, init_containers, is_sidecar};
 
-/// A port of the host that a pod wants.
+/// A host port that a pod wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HostPort<'a> {
-    /// Any address, if none is given.
+    /// `None` for any address.
     ip: Option<IpAddr>,
     protocol: &'a str,
     port: i32,
@@ -38,7 +38,7 @@ fn wanted(pod: &Pod) -> impl Iterator<Item = HostPort<'_>> {
     })
 }
 
-/// Whether all ports of the host that a pod wants are free.
+/// Whether all host ports that a pod wants are free.
 pub(super) fn are_free<'a>(pod: &Pod, others: impl IntoIterator<Item = &'a Pod>) -> bool {
     let mine: Vec<HostPort<'_>> = wanted(pod).collect();
     if mine.is_empty() {

@@ -1,10 +1,11 @@
-//! Which kernel parameters a pod may set: those that are its own and harm nobody, and those that the node allows.
+//! The kernel parameters that a pod may set: those that are namespaced and harm no other pod, and those that the node
+//! allows.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// Safe for the pod's neighbours, and in a namespace of the pod.
+/// The safe parameters: they are namespaced, and do not affect the pod's neighbours.
 const SAFE: [(&str, Namespace); 12] = [
     ("kernel.shm_rmid_forced", Namespace::Ipc),
     ("net.ipv4.ip_local_port_range", Namespace::Net),
@@ -20,7 +21,7 @@ const SAFE: [(&str, Namespace); 12] = [
     ("net.ipv4.tcp_wmem", Namespace::Net),
 ];
 
-/// What a pod can have for itself.
+/// A namespace that a pod can have for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Namespace {
     Ipc,
@@ -28,7 +29,7 @@ enum Namespace {
 }
 
 impl Namespace {
-    /// The namespace that a parameter belongs to, if it is one that pods have.
+    /// Returns the namespace that a parameter belongs to, if it is one that pods have.
     fn of(name: &str) -> Option<Self> {
         const IPC: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
         if name.starts_with("net.") {
@@ -45,7 +46,7 @@ impl Namespace {
     }
 }
 
-/// Parameters beyond the safe ones that the node allows: `kernel.sem`, `net.core.*`.
+/// A pattern for parameters, beyond the safe ones, that the node allows: `kernel.sem`, `net.core.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysctlPattern {
     stem: String,
@@ -53,7 +54,7 @@ pub struct SysctlPattern {
     namespace: Namespace,
 }
 
-/// Not something that a node can allow.
+/// The text is not a parameter or pattern that a node can allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a namespaced sysctl, nor a pattern of them that ends in \"*\"; namespaced are kernel.shm*, \
@@ -103,7 +104,7 @@ impl fmt::Display for Forbidden {
     }
 }
 
-/// Looks at every parameter of a pod.
+/// Checks every parameter of a pod.
 pub(super) fn check(pod: &Pod, allowed: &[SysctlPattern]) -> Result<(), Forbidden> {
     let Some(spec) = &pod.spec else { return Ok(()) };
     let sysctls = spec.security_context.as_ref().and_then(|context| context.sysctls.as_deref());
@@ -124,7 +125,7 @@ pub(super) fn check(pod: &Pod, allowed: &[SysctlPattern]) -> Result<(), Forbidde
     Ok(())
 }
 
-/// `net/ipv4/conf/eth0.1/x` is `net.ipv4.conf.eth0/1.x`: whichever separator comes first is the separator.
+/// Converts `net/ipv4/conf/eth0.1/x` to `net.ipv4.conf.eth0/1.x`: whichever separator comes first is the separator.
 pub(crate) fn dotted(name: &str) -> String {
     let uses_slashes = match (name.find('/'), name.find('.')) {
         (Some(slash), Some(dot)) => slash < dot,

@@ -1,4 +1,4 @@
-//! What a node takes, and what it says when it does not.
+//! What a node admits, and its messages when it does not.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, PodOS, PodSecurityContext, ResourceRequirements, SecurityContext, Sysctl,
@@ -39,7 +39,7 @@ fn profile(kind: &str) -> AppArmorProfile {
     AppArmorProfile { type_: kind.to_owned(), localhost_profile: None }
 }
 
-/// Beside others that run at the same time.
+/// Admits a pod beside others that run at the same time.
 fn admit_beside(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> {
     let others: Vec<Tenants<'_>> = others.iter().map(|other| Tenants(vec![other])).collect();
     admit(pod, &others.iter().collect::<Vec<_>>(), node)
@@ -49,7 +49,7 @@ fn admit_beside(pod: &Pod, others: &[&Pod], node: &Node) -> Result<(), Refusal> 
 fn pods_that_run_one_after_the_other_share_their_room() {
     let versions = [asking(&[("cpu", "500m"), ("memory", "10Mi")]), asking(&[("cpu", "1")])];
     let versions = Tenants(versions.iter().collect());
-    // The node has two cores, and takes three pods.
+    // The node has two cores, and admits three pods.
     for (cpu, fits) in [("1", true), ("1001m", false)] {
         assert_eq!(admit(&asking(&[("cpu", cpu)]), &[&versions], &node()).is_ok(), fits, "{cpu}");
     }
@@ -114,9 +114,9 @@ fn what_does_not_fit_is_told_in_numbers() {
             "OutOfpods",
             "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
         ),
-        // Who asks for nothing is not kept out by those who ask for too much.
+        // A pod that requests nothing is not kept out by pods that request too much.
         (vec![vec![("cpu", "9")]], vec![], "", ""),
-        // What is no part of the node is nobody's to count.
+        // Resources that the node does not know are not counted.
         (vec![], vec![("example.com/gpu", "1")], "", ""),
     ];
     for (others, wanted, reason, message) in table {
@@ -235,7 +235,7 @@ fn of_several_reasons_the_kubelets_first_one_wins() {
     wrong.node_selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
     wrong.node_name = Some("there".to_owned());
     wrong.security_context = Some(context);
-    // All reasons apply at first; each one given is removed, and the next must follow.
+    // At first all reasons apply; each one that is returned is then removed, and the next must follow.
     type Remedy = fn(&mut Pod);
     let table: [(&str, Remedy); 9] = [
         ("SysctlForbidden", |pod| spec(pod).security_context.as_mut().unwrap().sysctls = None),

@@ -1,4 +1,4 @@
-//! What the containers of a pod are called, and which of them is meant by whoever names none.
+//! The names of a pod's containers, and which of them is the default.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,16 @@ use crate::manifest::annotation;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerNames {
-    /// All of them: first the one that is meant if none is named, then those that run beside each other.
+    /// All of them: first the one that is used by default, then those that run side by side.
     #[serde(rename = "containers")]
     pub all: Vec<String>,
-    /// The one that the pod says is meant, if it says so.
+    /// The default container that the pod itself declares, if any.
     #[serde(rename = "defaultContainer", skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }
 
 impl ContainerNames {
-    /// Those of this pod.
+    /// Returns the names for this pod.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };

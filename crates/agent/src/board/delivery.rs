@@ -1,4 +1,5 @@
-//! Takes statuses to a sink, a few at a time. A sink that is slow is told less; one that fails is told again, later.
+//! Delivers statuses to a sink, a few at a time. A slow sink gets fewer of them; after a failure the delivery is
+//! retried.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,29 +15,30 @@ use super::PodView;
 use super::outbox::Outbox;
 pub use super::outbox::Pace;
 
-/// How many deliveries are under way at the same time; never two of one pod.
+/// How many deliveries may be in progress at the same time; never two for the same pod.
 const AT_ONCE: usize = 4;
 
-/// Somebody who wants to know how pods are: the disk, an API server.
+/// A receiver of pod statuses, such as the disk or an API server.
 ///
-/// It gets the newest status of a pod, not every one: what changes while it is busy is merged. It holds up nobody.
+/// It gets the newest status of a pod, not every one: changes that happen while it is busy are merged. It holds up
+/// nothing else.
 pub trait StatusSink: Send + Sync + 'static {
-    /// Why it could not take a status.
+    /// Why the sink could not take a status.
     type Error: Display + Send;
 
-    /// What to call it in logs.
+    /// Returns the name to use in logs.
     fn name(&self) -> &'static str;
 
-    /// How much haste it wants. The end of a pod is told at once in any case.
+    /// Returns how quickly it wants statuses. The end of a pod is delivered at once in any case.
     fn pace(&self) -> Pace {
         Pace::default()
     }
 
-    /// Takes a status. What fails is tried again, later and later, with the newest there is then.
+    /// Takes a status. A failure is retried at growing intervals, with the newest status at that time.
     fn take(&self, uid: &PodUid, view: &PodView) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
-/// Brings statuses to one sink for as long as it runs.
+/// Delivers statuses to one sink for as long as it runs.
 #[derive(Debug)]
 pub struct Delivery<S> {
     sink: S,
@@ -49,7 +51,8 @@ impl<S: StatusSink> Delivery<S> {
         Self { sink, outbox, clock }
     }
 
-    /// Runs until `stop` is ready, and then a little longer: what waits is told, whatever the pace, within `patience`.
+    /// Runs until `stop` is ready, and then a little longer: whatever waits is delivered within `patience`, regardless
+    /// of the pace.
     pub async fn run(self, stop: impl Future<Output = ()>, patience: Duration) {
         let mut stop = std::pin::pin!(stop);
         let mut deadline = None;

@@ -1,5 +1,5 @@
-//! What a later agent must know of a pod before its source has spoken: whose it is, what it takes of the node, and how
-//! long it may take to end.
+//! What a later agent must know about a pod before its source has been read: which source it belongs to, which
+//! resources of the node it takes, and how long it may take to end.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus as ApiStatus};
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,25 @@ use super::is_terminal;
 use crate::source::{SourceId, SourceKind};
 use crate::status::Rejection;
 
-/// What an agent before this one noted of a pod.
+/// What an earlier agent noted about a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Footprint {
-    /// Whose it was.
+    /// The source that it belonged to.
     pub(crate) source: Option<SourceId>,
-    /// As much of it as takes room, and its grace.
+    /// The parts of it that take resources, and its grace period.
     pub(crate) pod: Pod,
-    /// How far it had come.
+    /// How far it had got.
     pub(crate) standing: Standing,
 }
 
-/// How far a pod had come. Only one that is active takes room.
+/// How far a pod had got. Only an active one takes resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
     #[default]
     Active,
-    /// Its node had no room for it. That says nothing about now.
+    /// Its node had no room for it. That says nothing about the present.
     Refused,
-    /// It has finished, well or badly, and never runs again.
+    /// It has finished, successfully or not, and never runs again.
     Finished,
 }
 
@@ -40,12 +40,12 @@ impl Standing {
     }
 }
 
-/// A footprint as it is on disk.
+/// A footprint as stored on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Noted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<NotedSource>,
-    /// Nothing in the files of an agent that did not note it.
+    /// `None` in the files of an agent that did not note it.
     #[serde(default)]
     room: Option<PodSpec>,
 }
@@ -70,7 +70,7 @@ impl Noted {
     }
 }
 
-/// As much of a spec as admission counts of others. Nothing else of it is kept: there may be secrets in it.
+/// Returns the parts of a spec that admission counts for other pods. Nothing else is kept: it may contain secrets.
 fn room(spec: &PodSpec) -> PodSpec {
     let part = |container: &Container| Container {
         name: container.name.clone(),

@@ -1,7 +1,7 @@
-//! What was last said of a pod, kept in its folder: so a later agent knows since when the pod runs, how its containers
-//! ended before, and above all that it has finished, even when the runtime has forgotten everything.
+//! Keeps the last status of a pod in its folder, so that a later agent knows since when the pod has been running, how
+//! its containers ended before and, above all, that it has finished, even if the runtime has forgotten everything.
 //!
-//! A file that cannot be read is no file. One that is lost costs some history, never a pod.
+//! A file that cannot be read counts as missing. A lost file costs some history, never a pod.
 
 use std::io;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::off_thread::off_thread;
 use crate::pod_file::{self, Outlives, PodFileError};
 use crate::volumes::{DataDirectory, PodDirectory};
 
-/// The form of the file; another one is not understood.
+/// The version of the file format; no other version can be read.
 const FORM: u32 = 1;
 
-/// A pod that starts changes several times within a moment: that is one write.
+/// A pod that starts changes several times within a moment: this merges the changes into one write.
 const SETTLE: Duration = Duration::from_secs(1);
-/// However restless a pod is, it is written six times a minute at most.
+/// However often a pod changes, its file is written at most six times a minute.
 const BETWEEN: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
@@ -31,10 +31,10 @@ struct Written<'a> {
     form: u32,
     uid: &'a str,
     status: &'a ApiStatus,
-    /// For those who ask without an agent, and have no manifest.
+    /// For readers that have neither an agent nor a manifest.
     #[serde(flatten)]
     containers: &'a ContainerNames,
-    /// For the next agent, until it has heard whose the pod is.
+    /// For the next agent, until it knows which source the pod belongs to.
     #[serde(flatten)]
     noted: Noted,
 }
@@ -50,7 +50,7 @@ struct Read {
     noted: Noted,
 }
 
-/// Why what was said of a pod cannot be used.
+/// Why a kept status cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum RecallError {
     #[error(transparent)]
@@ -61,7 +61,7 @@ enum RecallError {
     OtherPod(String),
 }
 
-/// What was last said of a pod, if it was kept. Blocks on the disk.
+/// Returns the last kept status of a pod, if any. Blocks on the disk.
 pub(crate) fn recall(folder: &PodDirectory, uid: &PodUid) -> Option<ApiStatus> {
     match read(folder, uid.as_str()) {
         Ok(read) => read.map(|read| read.status),
@@ -74,16 +74,16 @@ pub(crate) fn recall(folder: &PodDirectory, uid: &PodUid) -> Option<ApiStatus> {
     }
 }
 
-/// What the containers of a pod are called; nothing if that was not kept. Blocks on the disk.
+/// Returns the names of a pod's containers; empty if they were not kept. Blocks on the disk.
 #[must_use]
 pub fn kept_containers(data: &DataDirectory, uid: &str) -> ContainerNames {
     let kept = data.pod(uid).ok().and_then(|folder| read(&folder, uid).ok().flatten());
     kept.map(|kept| kept.containers).unwrap_or_default()
 }
 
-/// What was noted of a pod; nothing if that cannot be told. Blocks on the disk.
+/// Returns what was noted about a pod; `None` if that cannot be read. Blocks on the disk.
 pub(crate) fn footprint(folder: &PodDirectory, uid: &PodUid) -> Option<Footprint> {
-    // What is wrong with the file is told by whoever recalls the status.
+    // What is wrong with the file is logged when the status is recalled.
     let Read { status, noted, .. } = read(folder, uid.as_str()).ok().flatten()?;
     noted.read(Standing::of(&status))
 }
@@ -100,7 +100,7 @@ fn read(folder: &PodDirectory, uid: &str) -> Result<Option<Read>, RecallError> {
 }
 
 fn write(folder: &PodDirectory, uid: &str, view: &PodView) -> io::Result<()> {
-    // An end is written once and must be there after a power cut. The rest can be found out again.
+    // An end is written once and must survive a power cut. The rest can be found out again.
     let outlives = if view.is_finished() { Outlives::Machine } else { Outlives::Agent };
     let written = Written {
         form: FORM,
@@ -112,7 +112,7 @@ fn write(folder: &PodDirectory, uid: &str, view: &PodView) -> io::Result<()> {
     pod_file::write(&folder.status(), &written, outlives)
 }
 
-/// The disk, as somebody who wants to know how pods are.
+/// The sink that writes statuses to disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
     data: DataDirectory,
@@ -136,7 +136,7 @@ impl StatusSink for Keeper {
     }
 
     async fn take(&self, uid: &PodUid, view: &PodView) -> Result<(), io::Error> {
-        // A UID that cannot be a folder was refused with its manifest.
+        // A manifest with a UID that cannot name a folder was refused.
         let Ok(folder) = self.data.pod(uid.as_str()) else { return Ok(()) };
         let (uid, view) = (uid.clone(), view.clone());
         off_thread(move || write(&folder, uid.as_str(), &view)).await
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(spec.containers[0].ports.as_ref().unwrap()[0].host_port, Some(80));
             assert_eq!(spec.containers[0].command, None, "not what may be a secret");
         }
-        // As agents wrote it that noted nothing.
+        // As written by agents that noted nothing.
         fs::write(pod.status(), r#"{"form":1,"uid":"1","status":{}}"#).unwrap();
         assert_eq!(footprint(&pod, &"1".into()), None);
     }

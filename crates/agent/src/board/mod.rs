@@ -1,11 +1,11 @@
-//! The status manager: how all pods are, for whoever wants to know.
+//! The status manager: publishes the status of every pod.
 //!
 //! ```text
 //! actors ──publish──▶ settle ──▶ board ──▶ readers take snapshots, or wait for the next change
-//!                                  └─────▶ an outbox for each sink: one slot a pod, the newest wins ──▶ StatusSink
+//!                                  └─────▶ an outbox for each sink: one slot per pod, the newest wins ──▶ StatusSink
 //! ```
-//! Each actor writes the entry of its own pod and nobody else does. A status has a version that grows with every change of
-//! it, and with nothing else. Writing never waits for a reader, nor for a sink.
+//! Each actor is the only writer of its own pod's entry. A status has a version that grows with every change of the
+//! status, and with nothing else. Writing never waits for a reader or a sink.
 
 mod containers;
 mod delivery;
@@ -37,25 +37,25 @@ pub use keep::kept_containers;
 pub(crate) use keep::{Keeper, footprint, recall};
 use outbox::Outbox;
 
-/// How many pods are remembered that are gone.
+/// How many removed pods are remembered.
 const REMEMBERED: usize = 1000;
 
-/// Where a pod is in its life.
+/// The stage of a pod's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// It waits for another pod of its name to end.
+    /// It waits for another pod with the same name to end.
     Pending,
-    /// It is kept running.
+    /// It is being kept running.
     Syncing,
-    /// It is ended.
+    /// It is being ended.
     Terminating,
     /// Nothing of it runs any more.
     Terminated,
 }
 
 impl Stage {
-    /// The word for it.
+    /// Returns the name of the stage.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,31 +67,31 @@ impl Stage {
     }
 }
 
-/// All that is known of a pod.
+/// Everything that is known about a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodView {
-    /// What it should be.
+    /// Its desired state.
     pub pod: Arc<Pod>,
-    /// Whose it is; nothing for a pod that no source wants.
+    /// The source that it belongs to; `None` for a pod that no source wants.
     pub source: Option<SourceId>,
-    /// How it is.
+    /// Its status.
     pub status: ApiStatus,
-    /// The version of its status: it grows with every change, and with nothing else.
+    /// The version of its status, which grows with every change of the status and with nothing else.
     pub version: u64,
-    /// Where it is in its life.
+    /// The stage of its life.
     pub stage: Stage,
-    /// What happened to it lately, oldest first.
+    /// Its recent events, oldest first.
     pub events: Vec<PodEvent>,
 }
 
 impl PodView {
-    /// The pod as the API shows it: what it should be, and how it is.
+    /// Returns the pod as the API shows it, with desired state and status.
     #[must_use]
     pub fn to_pod(&self) -> Pod {
         Pod { status: Some(self.status.clone()), ..Pod::clone(&self.pod) }
     }
 
-    /// Whether it has finished, well or badly, and will never run again.
+    /// Returns whether the pod has finished, successfully or not, and will never run again.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         is_terminal(&self.status)
@@ -102,11 +102,11 @@ fn is_terminal(status: &ApiStatus) -> bool {
     matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
-/// What an actor has to say of its pod.
+/// What an actor reports about its pod.
 pub(crate) struct Draft<'a> {
     pub(crate) pod: Arc<Pod>,
     pub(crate) source: Option<SourceId>,
-    /// What was said before, by this agent or by the one before it.
+    /// The status that was published before, by this agent or by the one before it.
     pub(crate) before: Option<&'a ApiStatus>,
     pub(crate) status: ApiStatus,
     pub(crate) stage: Stage,
@@ -116,18 +116,18 @@ pub(crate) struct Draft<'a> {
 #[derive(Debug, Default)]
 struct Shared {
     views: RwLock<BTreeMap<PodUid, Arc<PodView>>>,
-    /// Those of the pods that are no longer here that went last.
+    /// The pods that were removed most recently.
     gone: RwLock<VecDeque<PodUid>>,
     version: watch::Sender<u64>,
     outboxes: RwLock<Vec<Outbox>>,
 }
 
-/// The board itself. Clones are the same board.
+/// The status board. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Board(Arc<Shared>);
 
 impl Board {
-    /// Every pod, by namespace and name.
+    /// Returns every pod, by namespace and name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<PodView>> {
         let mut all: Vec<Arc<PodView>> = self.0.views.read().values().cloned().collect();
@@ -138,37 +138,38 @@ impl Board {
         all
     }
 
-    /// One pod.
+    /// Returns one pod.
     #[must_use]
     pub fn get(&self, pod: &PodUid) -> Option<Arc<PodView>> {
         self.0.views.read().get(pod).cloned()
     }
 
-    /// Whether a pod is gone that was here: whoever else is not known, that one is. Only the last thousand are remembered.
+    /// Returns whether the pod existed but has been removed, as opposed to one that was never known. Only the last
+    /// thousand are remembered.
     #[must_use]
     pub fn is_gone(&self, pod: &PodUid) -> bool {
         self.get(pod).is_none() && self.0.gone.read().contains(pod)
     }
 
-    /// A pod of which this holds, if there is one.
+    /// Returns any pod that satisfies `holds`.
     pub(crate) fn find(&self, holds: impl Fn(&PodView) -> bool) -> Option<Arc<PodView>> {
         self.0.views.read().values().find(|view| holds(view)).cloned()
     }
 
-    /// Pods of which nothing runs any more.
+    /// Returns the pods in which nothing is running any more.
     pub(crate) fn over(&self) -> BTreeSet<PodUid> {
         let views = self.0.views.read();
         let over = views.iter().filter(|(_, view)| view.stage == Stage::Terminated);
         over.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Follows changes: the value is a number that grows with each.
+    /// Watches for changes: the value is a number that grows with each change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.version.subscribe()
     }
 
-    /// Has a sink told of every status from now on, and of all there are. What comes back must be run.
+    /// Delivers every status to a sink from now on, including all current ones. The returned delivery must be run.
     #[must_use]
     pub fn deliver_to<S: StatusSink>(&self, sink: S, clock: Clock) -> Delivery<S> {
         let outbox = Outbox::default();
@@ -180,7 +181,7 @@ impl Board {
         Delivery::new(sink, outbox, clock)
     }
 
-    /// Says how a pod is; gives what is told of it.
+    /// Publishes the status of a pod; returns the view that readers see.
     pub(crate) fn publish(&self, draft: Draft<'_>, clock: &Clock) -> Arc<PodView> {
         let Draft { pod, source, before, status, stage, events } = draft;
         let uid = pod_ref(&pod).uid;

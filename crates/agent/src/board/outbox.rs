@@ -1,4 +1,5 @@
-//! What a sink has not been told yet: one slot for each pod, in which the newest wins. Never a queue that grows.
+//! The statuses that a sink has not received yet: one slot per pod, in which the newest wins. It is never a queue that
+//! grows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,31 +12,31 @@ use tokio::sync::Notify;
 
 use super::PodView;
 
-/// How long to wait after a sink failed; twice as long each time, up to a minute.
+/// How long to wait after a sink has failed; doubled each time, up to a minute.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// How much haste a sink wants.
+/// How quickly a sink wants its statuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// A change waits so long for the next one, which may come at once.
+    /// How long a change waits for a further one that may follow at once.
     pub settle: Duration,
-    /// Two deliveries of one pod are so far apart, at least.
+    /// The minimum time between two deliveries for the same pod.
     pub between: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// The newest that was not told, and since when there is something to tell.
+    /// The newest status that has not been delivered, and since when there has been something to deliver.
     waiting: Option<(Arc<PodView>, Stamp)>,
-    /// What was last given to the sink.
+    /// What was last handed to the sink.
     given: Option<Given>,
     is_under_way: bool,
-    /// The pod is gone; the slot is kept until what is under way has arrived. A pod that comes back with the same UID
-    /// waits for that.
+    /// The pod is gone; the slot is kept until the delivery in progress has completed. A pod that comes back with the
+    /// same UID waits for that.
     is_gone: bool,
     failures: u32,
-    /// Not before this, after a failure.
+    /// After a failure, the earliest time of the next attempt.
     not_before: Option<Stamp>,
 }
 
@@ -47,7 +48,8 @@ struct Given {
 }
 
 impl Slot {
-    /// When what waits may be delivered. An end is told at once: it comes only once.
+    /// Returns when the waiting status may be delivered. The end of a pod is delivered at once, as it happens only
+    /// once.
     fn due(&self, pace: Pace) -> Option<Stamp> {
         let (view, since) = self.waiting.as_ref().filter(|_| !self.is_under_way)?;
         let is_new_end = view.is_finished() && !self.given.is_some_and(|given| given.is_finished);
@@ -61,12 +63,12 @@ impl Slot {
     }
 }
 
-/// The slots of one sink. A plain value.
+/// The slots of one sink, as a plain value.
 #[derive(Debug, Default)]
 pub(super) struct Slots(BTreeMap<PodUid, Slot>);
 
 impl Slots {
-    /// A pod is like this now. Whether that is news.
+    /// Puts in the current state of a pod. Returns whether that is news.
     pub(super) fn put(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> bool {
         let slot = self.0.entry(uid.clone()).or_default();
         slot.is_gone = false;
@@ -79,7 +81,7 @@ impl Slots {
         true
     }
 
-    /// A pod is gone: there is nothing left to tell of it.
+    /// Removes a pod: nothing more will be delivered for it.
     pub(super) fn remove(&mut self, uid: &PodUid) {
         match self.0.get_mut(uid) {
             Some(slot) if slot.is_under_way => {
@@ -91,7 +93,8 @@ impl Slots {
         }
     }
 
-    /// What was under way to the slot of a pod has arrived, or has not. Nothing if there is no such pod any more.
+    /// Ends the delivery in progress for a pod, whether it succeeded or not. Returns `None` if there is no such pod any
+    /// more.
     fn arrived(&mut self, uid: &PodUid) -> Option<&mut Slot> {
         let slot = self.0.get_mut(uid)?;
         slot.is_under_way = false;
@@ -102,9 +105,9 @@ impl Slots {
         self.0.get_mut(uid)
     }
 
-    /// The next one to deliver, if one is due.
+    /// Takes out the next status to deliver, if one is due.
     pub(super) fn take(&mut self, pace: Pace, now: Stamp) -> Option<(PodUid, Arc<PodView>)> {
-        // The one that waits longest: nobody is passed over because others have more to tell.
+        // The one that has waited longest: no pod is passed over because others change more often.
         let due =
             |(uid, slot): (&PodUid, &Slot)| Some((slot.due(pace).filter(|due| *due <= now)?, uid.clone()));
         let (_, uid) = self.0.iter().filter_map(due).min()?;
@@ -115,19 +118,19 @@ impl Slots {
         Some((uid, view))
     }
 
-    /// When the next one is due.
+    /// Returns when the next one is due.
     pub(super) fn next_due(&self, pace: Pace) -> Option<Stamp> {
         self.0.values().filter_map(|slot| slot.due(pace)).min()
     }
 
-    /// A delivery worked.
+    /// Records that a delivery succeeded.
     pub(super) fn delivered(&mut self, uid: &PodUid) {
         let Some(slot) = self.arrived(uid) else { return };
         (slot.failures, slot.not_before) = (0, None);
     }
 
-    /// A delivery failed: what it was about waits again, unless something newer does. How often that has been now; nothing
-    /// for a pod that is gone.
+    /// Records that a delivery failed: its status waits again, unless a newer one does. Returns how often it has failed
+    /// so far; `None` for a pod that is gone.
     pub(super) fn failed(&mut self, uid: &PodUid, view: &Arc<PodView>, now: Stamp) -> Option<u32> {
         let slot = self.arrived(uid)?;
         slot.given = None;
@@ -138,14 +141,14 @@ impl Slots {
         Some(slot.failures)
     }
 
-    /// How many pods there are, for what it costs to keep them.
+    /// The number of pods, for estimating the cost of keeping them.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// The slots of one sink and a bell. Clones are the same.
+/// The slots of one sink, with a notifier. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox(Arc<(Mutex<Slots>, Notify)>);
 
@@ -160,12 +163,12 @@ impl Outbox {
         self.0.0.lock().remove(uid);
     }
 
-    /// Looks at the slots, or changes them.
+    /// Reads or changes the slots.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Slots) -> T) -> T {
         work(&mut self.0.0.lock())
     }
 
-    /// Waits until there is something new. Losing this future loses nothing: it rings again for what is still there.
+    /// Waits until there is something new. Cancel safe: it is notified again for what is still there.
     pub(super) async fn rung(&self) {
         self.0.1.notified().await;
     }

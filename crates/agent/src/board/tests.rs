@@ -1,4 +1,4 @@
-//! The status manager: versions, readers, and sinks that are slow or fail.
+//! Tests the status manager: versions, readers, and sinks that are slow or fail.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn status(phase: &str) -> ApiStatus {
     ApiStatus { phase: Some(phase.to_owned()), ..ApiStatus::default() }
 }
 
-/// An actor: it remembers what it said.
+/// An actor, which remembers its last status.
 struct Writer {
     board: Board,
     clock: Clock,
@@ -98,8 +98,8 @@ proptest! {
         })?;
     }
 
-    /// Whatever order puts, deliveries and failures come in: versions are given in order, never twice unless they
-    /// failed, the newest arrives in the end, and there is never more than one slot a pod.
+    /// In whatever order puts, deliveries and failures come: versions are delivered in order, never twice unless a
+    /// delivery failed, the newest arrives in the end, and there is never more than one slot per pod.
     #[test]
     fn slots_merge_and_lose_nothing(steps in prop::collection::vec((0_u8..3, 0_u8..4, 0_u64..20), 1..200)) {
         let pace = Pace { settle: Duration::from_secs(1), between: Duration::from_secs(10) };
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// A sink that notes what it gets, and waits or fails if told to.
+/// A sink that records what it gets, and waits or fails on request.
 #[derive(Clone, Default)]
 struct Reader(Arc<ReaderState>);
 
@@ -335,7 +335,7 @@ fn a_pod_that_comes_back_waits_for_what_is_under_way_to_the_one_before() {
         slots.put(&uid, &view(1), at(1));
         assert!(slots.take(Pace::default(), at(1)).is_some());
         slots.remove(&uid);
-        // The same version, but of another life.
+        // The same version number, but from another life of the pod.
         assert!(slots.put(&uid, &view(1), at(1)));
         assert_eq!(slots.take(Pace::default(), at(100)), None, "never two at once");
         arrive(&mut slots);

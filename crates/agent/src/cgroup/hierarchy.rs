@@ -1,6 +1,7 @@
-//! The control groups of a machine, as folders: v1 has a hierarchy for each controller, v2 one for all.
+//! The cgroups of a machine, as folders: v1 has one hierarchy per controller, v2 a single one.
 //!
-//! All of this blocks, though seldom for long: the kernel answers from memory, unless it must take some away from a pod.
+//! All of this blocks, though seldom for long: the kernel answers from memory, unless it must first reclaim some from a
+//! pod.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::name::GroupName;
 use super::values::{self, Setting, Values, Version};
 
-/// The hierarchies of a machine.
+/// The cgroup hierarchies of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hierarchies {
     pub(super) version: Version,
@@ -21,16 +22,16 @@ pub(super) struct Hierarchies {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hierarchy {
     point: PathBuf,
-    /// None for one that only tells who belongs together.
+    /// Empty for a hierarchy without controllers, which only groups processes.
     controllers: Vec<String>,
 }
 
-/// Of the first version, those in which a group of a pod is made: the ones that are told what it may use. Runtimes make it
-/// in the others, where they need it.
+/// The v1 controllers in whose hierarchies a pod's cgroup is created: those that limit its resources. Runtimes create
+/// it in the others, where they need it.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
 impl Hierarchies {
-    /// Reads the table of mounts; nothing where there are no control groups.
+    /// Reads the mount table; `None` if there are no cgroups.
     pub(super) fn of_mounts(table: &str) -> Option<Self> {
         let root = Path::new("/sys/fs/cgroup");
         let lines = table.lines().filter_map(|line| {
@@ -65,10 +66,10 @@ impl Hierarchies {
         Self { version, mounts: mounts.collect() }
     }
 
-    /// Makes a group, and those above it if they are not there.
+    /// Creates a cgroup, along with any missing parents.
     pub(super) fn make(&self, group: &GroupName) -> io::Result<()> {
         for mount in self.mounts.iter().filter(|mount| self.is_made_in(mount)) {
-            // Most often all that is above a pod is there.
+            // Usually all parents of a pod's cgroup exist.
             if self.version == Version::One && make_folder(&mount.folder(group)).is_ok() {
                 continue;
             }
@@ -83,7 +84,8 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Sets what a group may use. To set is costly in the kernel, to ask is not: nothing is set to what it is.
+    /// Sets the resources of a cgroup. Setting a value is expensive in the kernel but reading it is not, so values that
+    /// are already right are left alone.
     pub(super) fn write(&self, group: &GroupName, values: &Values) -> io::Result<()> {
         self.write_all(group, values.settings(self.version))
     }
@@ -99,7 +101,8 @@ impl Hierarchies {
                 |mount: &&Hierarchy| self.version == Version::Two || mount.controls(setting.controller);
             let folder = self.mounts.iter().find(has_it).map(|mount| mount.folder(group));
             let is_set = folder.as_deref().map_or(Ok(false), |folder| set(folder, &setting))?;
-            // A machine without a controller cannot limit what it does not count; runtimes say so, where it matters.
+            // A machine without a controller cannot limit what it does not count; runtimes report that where it
+            // matters.
             if !is_set && setting.must_hold {
                 let Setting { controller, file, .. } = setting;
                 let why = format!("cannot set {file}: this machine has no {controller} controller");
@@ -109,26 +112,26 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Removes a group and those below it. What has processes in it stays, and is an error.
+    /// Removes a cgroup and those below it. A cgroup with processes in it stays, and is an error.
     pub(super) fn remove(&self, group: &GroupName) -> io::Result<()> {
         self.mounts.iter().try_for_each(|mount| remove_tree(&mount.folder(group)))
     }
 
-    /// Kills who is in a group or in those below it, and tells how many that were. They end when they can.
+    /// Kills the processes in a cgroup and in those below it, and returns how many there were. They end when they can.
     pub(super) fn kill(&self, group: &GroupName) -> usize {
         let mut members = BTreeSet::new();
         self.mounts.iter().for_each(|mount| add_members(&mount.folder(group), &mut members));
         let is_killed = |pid: &&i32| {
-            // Who is of another namespace of processes is called 0, which is nobody's.
+            // Processes from other PID namespaces are listed as 0, which is no valid PID.
             Pid::from_raw(**pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
         };
         members.iter().filter(is_killed).count()
     }
 
-    /// Removes a group that is empty; another stays.
+    /// Removes a cgroup if it is empty.
     pub(super) fn remove_if_empty(&self, group: &GroupName) {
         for mount in &self.mounts {
-            // Whether it was is all that could be told.
+            // The only possible error would be that it is not empty.
             let _ = std::fs::remove_dir(mount.folder(group));
         }
     }
@@ -148,13 +151,13 @@ impl Hierarchy {
     }
 }
 
-/// Whether a group has such a file; then it says what it should.
+/// Sets a value in a file, and returns whether the cgroup has such a file.
 fn set(folder: &Path, Setting { file, value, .. }: &Setting) -> io::Result<bool> {
     let path = folder.join(file);
     match std::fs::read_to_string(&path) {
         Ok(present) if present.trim_end() == value => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound && folder.exists() => Ok(false),
-        // The whole group is gone: whoever wants it makes it again.
+        // The whole cgroup is gone: the caller recreates it if needed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(at(&path, &error)),
         Ok(_) | Err(_) => std::fs::write(&path, value).map(|()| true).map_err(|error| at(&path, &error)),
     }
@@ -167,7 +170,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A group can limit what the one above it passes on.
+/// Enables controllers for child cgroups: a cgroup can only limit what its parent passes on.
 fn pass_on_controllers(folder: &Path) {
     let Some(parent) = folder.parent() else { return };
     let available = std::fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
@@ -181,8 +184,8 @@ fn pass_on_controllers(folder: &Path) {
     }
 }
 
-/// Enables all controllers at once. If one of them prevents that, each is enabled by itself: a limit that needs a missing one
-/// fails when it is set.
+/// Enables all controllers at once. If one of them prevents that, each is enabled separately: a limit that needs a
+/// missing one fails when it is set.
 fn enable(controllers: &[String], write: impl Fn(&str) -> io::Result<()>) {
     if write(&controllers.join(" ")).is_ok() {
         return;
@@ -200,7 +203,7 @@ fn remove_tree(folder: &Path) -> io::Result<()> {
         entries => entries.map_err(|error| at(folder, &error))?,
     };
     for entry in entries.flatten() {
-        // Everything but folders goes with the group.
+        // Everything but folders goes away with the cgroup.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_tree(&entry.path())?;
         }
@@ -214,7 +217,7 @@ fn remove_tree(folder: &Path) -> io::Result<()> {
 fn add_members(folder: &Path, members: &mut BTreeSet<i32>) {
     let listed = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     members.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));
-    // What cannot be read has gone, or says so when it is to be removed.
+    // What cannot be read is gone, or will produce an error when it is removed.
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             add_members(&entry.path(), members);
@@ -256,7 +259,7 @@ mod tests {
             &[(at("memory"), &["memory"]), (at("cpu"), &["cpu"]), (at("systemd"), &[])],
         );
         let group = GroupName::root("/").tier(crate::pod::QosClass::BestEffort);
-        // From nothing, with all that is above it there, and when it is there itself.
+        // First from nothing, with the parents created as well; then when it already exists.
         for _ in 0..2 {
             hierarchies.make(&group).unwrap();
             hierarchies.make(&group).unwrap();

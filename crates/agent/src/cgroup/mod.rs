@@ -1,7 +1,8 @@
-//! Control groups of pods: one for all pods, in it one for each class, in that one for each pod.
+//! The cgroups of pods: one for all pods, inside it one for each class, and inside that one for each pod.
 //!
-//! The agent makes them and says what they may use; the runtime makes those of containers below them. So the kernel shares
-//! the machine between classes and pods before it does between containers, and a limit of a pod holds for all of it.
+//! The agent creates them and sets their resources; the runtime creates the cgroups of containers below them. So the
+//! kernel divides the machine among classes and pods before it does so among containers, and a limit of a pod holds for
+//! the pod as a whole.
 
 mod hierarchy;
 mod name;
@@ -23,14 +24,14 @@ use values::{Limits, Values};
 pub(crate) use name::GroupName;
 pub use name::{Driver, UnknownDriver};
 
-/// How control groups of pods are made.
+/// How the cgroups of pods are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupSettings {
-    /// Who makes groups.
+    /// The cgroup driver.
     pub driver: Driver,
-    /// The group below which all pods are: `/` is the root of all.
+    /// The cgroup below which all pods are; `/` is the root cgroup.
     pub root: String,
-    /// How many processes a pod may have.
+    /// The maximum number of processes in a pod.
     pub pids_limit: Option<i64>,
 }
 
@@ -40,18 +41,18 @@ impl Default for CgroupSettings {
     }
 }
 
-/// Why pods have no control groups of their own here.
+/// Why pods have no cgroups of their own here.
 #[derive(Debug, thiserror::Error)]
 pub enum NoGroups {
-    /// None are mounted.
+    /// No cgroups are mounted.
     #[error("no control groups are mounted below /sys/fs/cgroup")]
     NotMounted,
-    /// They are, but not for us.
+    /// They are mounted, but the agent may not use them.
     #[error(transparent)]
     NotOurs(io::Error),
 }
 
-/// A group of a pod could not be made, changed or removed.
+/// The cgroup of a pod could not be created, changed or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("control group {group}: {source}")]
 pub struct GroupError {
@@ -59,57 +60,58 @@ pub struct GroupError {
     source: io::Error,
 }
 
-/// What all pods may use together: the machine but for what is reserved. What is kept free besides is not taken from them: who
-/// evicts takes care of that.
+/// What all pods may use together: the machine without the reserved resources. The eviction margin is not subtracted:
+/// that is the business of whatever evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) cpu_shares: i64,
-    /// Nothing if no memory is reserved: then the machine is the limit.
+    /// `None` if no memory is reserved: the machine is then the limit.
     pub(crate) memory: Option<i64>,
 }
 
 impl Whole {
-    /// Of a node; nothing, if pods are not to be held to it, or if it is not known how many processors it has.
+    /// Computes this for a node; `None` if pods are not to be limited, or if the number of processors is unknown.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let reserved = settings.reserved.as_ref()?.get("memory").map(|memory| memory.units());
         let cpu = settings.allocatable.get("cpu")?;
         let left = |reserved: i64| settings.machine.memory.saturating_sub(reserved);
         Some(Self {
             cpu_shares: shares(cpu.millis()),
-            // Of more than there is nothing could be given, and nothing would run.
+            // If more than the whole machine is reserved, a limit would leave nothing to run with.
             memory: reserved.filter(|reserved| *reserved > 0).map(left).filter(|left| *left > 0),
         })
     }
 }
 
-/// The control groups of all pods.
+/// The cgroups of all pods.
 #[derive(Debug)]
 pub struct PodGroups {
     driver: Driver,
     root: GroupName,
     pids_limit: Option<i64>,
     whole: Option<Whole>,
-    /// Whether the kernel could not hold them to that the last time: it is told once.
+    /// Whether the kernel could not enforce this the last time, so that it is logged only once.
     is_boundless: AtomicBool,
-    /// Nothing where systemd makes groups: it makes a slice for whoever wants to be in it.
+    /// `None` if systemd manages cgroups: it creates a slice on demand.
     hierarchies: Option<Hierarchies>,
-    /// What pods ask for that are neither sure of all nor of nothing: the weight of their class. Who changes it holds the
-    /// lock until the weight is written, so that what is written last is what is known last.
+    /// The CPU requests of burstable pods, which determine the weight of their class. The lock is held until the weight
+    /// is written, so that the last write reflects the latest requests.
     burstable: Mutex<BTreeMap<PodUid, i64>>,
-    /// Pods whose groups could not be removed the last time: somebody is in them of whom the runtime does not know.
+    /// Pods whose cgroups could not be removed the last time: they contain processes that the runtime does not know of.
     haunted: Mutex<BTreeSet<PodUid>>,
 }
 
-/// A group above may be removed by another agent between two steps of making one: then it is made again.
+/// Another agent may remove a parent cgroup between two steps of a creation, which is then repeated.
 const ATTEMPTS: usize = 3;
 
 impl PodGroups {
-    /// Finds out whether groups can be made here.
+    /// Finds out whether cgroups can be created here.
     ///
     /// # Errors
+    ///
     /// If they cannot; pods are then where the runtime puts them.
     pub fn open(settings: &CgroupSettings) -> Result<Self, NoGroups> {
-        // Others mount what they like, with names in any encoding.
+        // The table is read as bytes: others may mount anything, with names in any encoding.
         let table = std::fs::read("/proc/self/mounts").map_err(NoGroups::NotOurs)?;
         let table = String::from_utf8_lossy(&table);
         let hierarchies = match settings.driver {
@@ -124,7 +126,7 @@ impl PodGroups {
         Ok(groups)
     }
 
-    /// Those of a machine that has its control groups in this folder.
+    /// Uses the cgroups of a machine that has them in this folder.
     #[cfg(test)]
     pub(crate) fn in_folder(folder: &std::path::Path) -> Self {
         let hierarchies = Hierarchies::in_folder(values::Version::Two, &[(folder.to_owned(), &[])]);
@@ -144,16 +146,16 @@ impl PodGroups {
         }
     }
 
-    /// The same, but all pods together may use no more than this.
+    /// Returns the same groups, but with a limit for all pods together.
     pub(crate) fn within(self, whole: Option<Whole>) -> Self {
         Self { whole, ..self }
     }
 
-    /// Has the kernel hold all pods together to what they may use. A pod runs though it cannot be: others are to blame.
+    /// Makes the kernel limit all pods together. If that fails, pods run nevertheless: it is not their fault.
     fn bound(&self, hierarchies: &Hierarchies) {
         let Some(Whole { cpu_shares, memory }) = self.whole else { return };
         match hierarchies.bound(&self.root, cpu_shares, memory) {
-            // Nobody is there to be held.
+            // The cgroup does not exist, so there is nothing to limit.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 if !self.is_boundless.swap(true, Ordering::Relaxed) {
@@ -165,7 +167,7 @@ impl PodGroups {
         }
     }
 
-    /// What the runtime is told about where a pod is.
+    /// Returns the cgroup parent of a pod, for the runtime.
     pub(crate) fn parent(&self, pod: &Pod) -> String {
         self.group(pod).written(self.driver)
     }
@@ -174,12 +176,12 @@ impl PodGroups {
         self.root.tier(qos_class(pod)).pod(&pod_ref(pod).uid)
     }
 
-    /// Makes the group of a pod, and sets what it may use. Blocks.
+    /// Creates the cgroup of a pod, and sets its resources. Blocks.
     pub(crate) fn ensure(&self, pod: &Pod, machine: &Machine) -> Result<(), GroupError> {
         self.set(pod, &pod_amounts(pod, machine), machine)
     }
 
-    /// Sets what the group of a pod may use, and makes it if it is not there. Blocks.
+    /// Sets the resources of a pod's cgroup, which is created if it does not exist. Blocks.
     pub(crate) fn set(&self, pod: &Pod, amounts: &PodAmounts, machine: &Machine) -> Result<(), GroupError> {
         let group = self.group(pod);
         let Some(hierarchies) = &self.hierarchies else {
@@ -204,7 +206,7 @@ impl PodGroups {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // Others do not wait for what comes after it is made: the kernel may take seconds to take memory away.
+            // Other pods do not wait for what follows the creation: the kernel may take seconds to reclaim memory.
             let made = self.make(hierarchies, &group, pod);
             self.bound(hierarchies);
             let set = made.and_then(|()| hierarchies.write(&group, &values));
@@ -215,7 +217,7 @@ impl PodGroups {
         }
     }
 
-    /// Makes the group of a pod, in a class that weighs it, too.
+    /// Creates the cgroup of a pod, in a class whose weight includes it.
     fn make(&self, hierarchies: &Hierarchies, group: &GroupName, pod: &Pod) -> io::Result<()> {
         let class = qos_class(pod);
         let mut burstable = self.burstable.lock();
@@ -226,7 +228,8 @@ impl PodGroups {
         self.weigh(hierarchies, class, &burstable)
     }
 
-    /// Counts a pod whose group an agent before this one has made, so that its class weighs what its pods do. Blocks.
+    /// Counts a pod whose cgroup an earlier agent has created, so that its class has the weight of all its pods.
+    /// Blocks.
     pub(crate) fn count(&self, pod: &Pod) -> Result<(), GroupError> {
         let Some(hierarchies) = &self.hierarchies else { return Ok(()) };
         self.bound(hierarchies);
@@ -243,7 +246,7 @@ impl PodGroups {
         weighed.map_err(|source| GroupError { group, source })
     }
 
-    /// Sets the weight of a class that has one.
+    /// Sets the weight of a class, if it has one.
     fn weigh(
         &self,
         hierarchies: &Hierarchies,
@@ -251,7 +254,7 @@ impl PodGroups {
         burstable: &BTreeMap<PodUid, i64>,
     ) -> io::Result<()> {
         let weight = match class {
-            // Its group is that of all.
+            // Its cgroup is that of all pods.
             QosClass::Guaranteed => return Ok(()),
             QosClass::Burstable => {
                 shares(burstable.values().fold(0, |sum, millis| sum.saturating_add(*millis)))
@@ -259,14 +262,15 @@ impl PodGroups {
             QosClass::BestEffort => shares(0),
         };
         match hierarchies.write(&self.root.tier(class), &Values::weight(weight)) {
-            // Nobody of the class is there to be weighed.
+            // The class has no pods, so there is nothing to weigh.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result,
         }
     }
 
-    /// Kills who is left of containers that have ended by the runtime's word: one whose shim was killed takes its container for
-    /// ended, and leaves its processes to whoever comes. To be done before another of the name is made. Blocks.
+    /// Kills the processes that are left of containers which have ended according to the runtime: if the shim of a
+    /// container was killed, the runtime considers the container ended, but leaves its processes behind. To be called
+    /// before another container of the same name is created. Blocks.
     pub(crate) fn end_remnants<'a>(&self, pod: &Pod, ended: impl IntoIterator<Item = &'a ContainerId>) {
         let Some(hierarchies) = &self.hierarchies else { return };
         for id in ended {
@@ -279,10 +283,12 @@ impl PodGroups {
         }
     }
 
-    /// Removes the group of a pod of which nothing runs any more by the runtime's word, whatever its class was. Blocks.
+    /// Removes the cgroup of a pod in which nothing is running any more according to the runtime, whatever its class
+    /// was. Blocks.
     ///
-    /// A runtime that is killed while it makes a container may forget it, and then nobody else ends its processes. Who is
-    /// in the group when this is tried again is killed; the first time it may be somebody who is just leaving.
+    /// A runtime that is killed while it creates a container may forget it, and then nothing else ends its processes.
+    /// Processes that are still in the cgroup on the second attempt are killed; on the first attempt, they may just be
+    /// exiting.
     pub(crate) fn forget(&self, uid: &PodUid) -> Result<(), GroupError> {
         let Some(hierarchies) = &self.hierarchies else { return Ok(()) };
         let mut burstable = self.burstable.lock();
@@ -309,12 +315,12 @@ impl PodGroups {
     }
 }
 
-/// What a pod asks for of cpu.
+/// Returns the CPU request of a pod.
 fn millicores(pod: &Pod) -> i64 {
     requests(pod).get("cpu").map_or(0, |cpu| cpu.millis())
 }
 
-/// Whether a pod has limits that are not those of its containers.
+/// Whether a pod has limits of its own, not just those of its containers.
 pub(crate) fn limits_itself(pod: &Pod) -> bool {
     let own = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     own.and_then(|resources| resources.limits.as_ref()).is_some_and(|limits| !limits.is_empty())

@@ -1,4 +1,4 @@
-//! What control groups of pods are called: the same group by its path, or by the name of its slice.
+//! The names of the cgroups of pods: a cgroup has a path, or the name of its slice.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,20 +7,20 @@ use rubelet_model::{ContainerId, PodUid};
 
 use crate::pod::QosClass;
 
-/// The group of all pods.
+/// The cgroup of all pods.
 const ROOT: &str = "kubepods";
 
-/// Who makes groups, and so what they are called.
+/// The cgroup driver: it creates cgroups, and so determines their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
-    /// Whoever needs one makes a folder: `/kubepods/burstable/pod1234`.
+    /// Whoever needs a cgroup creates a folder: `/kubepods/burstable/pod1234`.
     #[default]
     Cgroupfs,
-    /// systemd does, and wants to be asked: `kubepods-burstable-pod1234.slice`.
+    /// systemd creates cgroups on request: `kubepods-burstable-pod1234.slice`.
     Systemd,
 }
 
-/// Not a way to make groups.
+/// The text names no known driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not \"cgroupfs\" or \"systemd\"")]
 pub struct UnknownDriver(String);
@@ -46,18 +46,18 @@ impl FromStr for Driver {
     }
 }
 
-/// A group, by the names on the way to it.
+/// A cgroup, as the names on its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupName(Vec<String>);
 
 impl GroupName {
-    /// The group of all pods, below a group of the administrator's (`/` is the root of all).
+    /// Returns the cgroup of all pods, below one of the administrator's choice (`/` is the root cgroup).
     pub(crate) fn root(below: &str) -> Self {
         let parts = below.split('/').filter(|part| !part.is_empty() && *part != "." && *part != "..");
         Self(parts.map(str::to_owned).chain([ROOT.to_owned()]).collect())
     }
 
-    /// The group of all pods of a class. Those who can count on everything are in the group of all pods.
+    /// Returns the cgroup of all pods of a class. Guaranteed pods are directly in the cgroup of all pods.
     pub(crate) fn tier(&self, class: QosClass) -> Self {
         match class {
             QosClass::Guaranteed => self.clone(),
@@ -66,12 +66,13 @@ impl GroupName {
         }
     }
 
-    /// The group of a pod in the group of its class.
+    /// Returns the cgroup of a pod, in that of its class.
     pub(crate) fn pod(&self, uid: &PodUid) -> Self {
         self.child(&format!("pod{uid}"))
     }
 
-    /// What runtimes call the group of a container of a pod: containerd and ours by its id, CRI-O by that and its own name.
+    /// Returns the names that runtimes give to the cgroup of a container in a pod: containerd and the built-in runtime
+    /// use its ID, CRI-O uses that with its own prefix.
     pub(super) fn containers(&self, id: &ContainerId) -> [Self; 2] {
         [self.child(id.as_str()), self.child(&format!("crio-{id}"))]
     }
@@ -80,12 +81,12 @@ impl GroupName {
         Self(self.0.iter().cloned().chain([name.to_owned()]).collect())
     }
 
-    /// Itself and everything above it, from the top.
+    /// Returns this cgroup and all its parents, starting at the top.
     pub(super) fn lineage(&self) -> impl Iterator<Item = Self> {
         (1..=self.0.len()).map(|count| Self(self.0[..count].to_vec()))
     }
 
-    /// As a runtime is told.
+    /// Returns the form that a runtime expects.
     pub(crate) fn written(&self, driver: Driver) -> String {
         match driver {
             Driver::Cgroupfs => self.path(),
@@ -98,7 +99,8 @@ impl GroupName {
         format!("/{}", self.0.join("/"))
     }
 
-    /// `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_34.slice`: a dash separates, so names have none.
+    /// Returns, for example, `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12_34.slice`. A dash is
+    /// the separator, so names contain none.
     fn slices(&self) -> String {
         let names: Vec<String> = self.0.iter().map(|part| part.replace('-', "_")).collect();
         let slice = |count: usize| format!("/{}.slice", names[..count].join("-"));
@@ -107,7 +109,7 @@ impl GroupName {
 }
 
 impl fmt::Display for GroupName {
-    /// As a kubelet writes it in messages.
+    /// Writes the name as a kubelet does in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}]", self.0.join(" "))
     }

@@ -1,4 +1,4 @@
-//! Groups of pods, in folders that are not the kernel's.
+//! Tests the cgroups of pods in ordinary folders.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::pod::testkit;
 use crate::resource::Quantity;
 use values::Version;
 
-/// As the kernel has them, but for what it makes by itself: each group has the files of its controllers.
+/// Folders like the kernel's cgroups, except for what the kernel creates by itself: each has the files of its
+/// controllers.
 struct Machinery {
     folder: tempfile::TempDir,
     groups: PodGroups,
@@ -41,7 +42,7 @@ impl Machinery {
         PodGroups::over(Some(Hierarchies::in_folder(version, mounts)), &settings)
     }
 
-    /// Those of an agent that has just come back.
+    /// Returns the cgroups of an agent that has just been restarted.
     fn restarted(&self) -> PodGroups {
         Self::groups(self.version, &self.mounts)
     }
@@ -50,7 +51,7 @@ impl Machinery {
         self.folder.path().join(path)
     }
 
-    /// What the kernel would have put into a group.
+    /// Puts files into a cgroup, as the kernel would.
     fn put_files(&self, group: &str, files: &[&str]) {
         std::fs::create_dir_all(self.at(group)).unwrap();
         for file in files {
@@ -67,7 +68,7 @@ impl Machinery {
     }
 }
 
-/// In the kernel's folders, files do not keep a group from being removed.
+/// In the kernel's folders, files do not prevent the removal of a cgroup.
 fn remove_files(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         if entry.file_type().unwrap().is_dir() {
@@ -206,7 +207,7 @@ fn who_is_left_of_a_container_that_has_ended_is_killed() {
 fn a_limit_of_the_pod_itself_that_cannot_be_set_is_an_error() {
     let machinery = Machinery::new(Version::Two);
     let machine = Machine::default();
-    // A file that is not there is a controller that is not.
+    // A file that does not exist stands for a controller that does not exist.
     machinery.put_files("kubepods/burstable/poda", &["pids.max"]);
     let mut pod = pod("a", "500m", Some("1Mi"));
     machinery.groups.ensure(&pod, &machine).unwrap();
@@ -248,7 +249,7 @@ fn a_pod_whose_group_takes_long_to_change_holds_up_no_other() {
     machinery.put_files("kubepods/burstable", &["cpu.weight"]);
     machinery.put_files("kubepods/burstable/poda", &["pids.max"]);
     machinery.put_files("kubepods/burstable/podb", &["pids.max"]);
-    // Who reads this waits for what nobody writes.
+    // A reader of this waits for a writer that never comes.
     let path = machinery.at("kubepods/burstable/poda/memory.max");
     mkfifoat(CWD, &path, Mode::RWXU).unwrap();
     let pipe = std::fs::File::options().read(true).write(true).open(&path).unwrap();
@@ -303,7 +304,7 @@ fn all_pods_together_get_what_is_not_reserved() {
                 let groups = machinery.restarted().within(whole);
                 groups.ensure(&pod("a", class, None), &Machine::default()).unwrap();
                 assert_eq!(files.map(|file| machinery.read(file)), wanted, "{version:?}, {whole:?}");
-                // And what became of it before the next agent is mended for pods that run.
+                // Whatever happened to it before the next agent started is repaired for running pods.
                 machinery
                     .put_files(files[0].rsplit_once('/').unwrap().0, &[files[0].rsplit_once('/').unwrap().1]);
                 groups.count(&pod("a", class, None)).unwrap();

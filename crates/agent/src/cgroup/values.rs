@@ -1,50 +1,50 @@
-//! What a group may use, as the kernel wants it written.
+//! The resources of a cgroup, in the form that the kernel expects.
 
-/// The version of control groups that a machine has.
+/// The cgroup version of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     One,
     Two,
 }
 
-/// What a group may use. What is `None` is not limited.
+/// The resources of a cgroup. `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     pub(super) cpu_shares: i64,
-    /// `None`: groups of this kind have none.
+    /// `None` for cgroups of a kind that has no limits.
     pub(super) limits: Option<Limits>,
 }
 
-/// The limits of a group that has any.
+/// The limits of a cgroup that has any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Time of cpu in a period, in microseconds.
+    /// The CPU time per period, in microseconds.
     pub(super) cpu_quota: Option<i64>,
     pub(super) cpu_period: i64,
     pub(super) memory: Option<i64>,
     pub(super) pids: Option<i64>,
-    /// Whether cpu and memory are limits of the pod itself: then nobody else holds it to them.
+    /// Whether the CPU and memory limits are the pod's own: then nothing else enforces them.
     pub(super) are_own: bool,
 }
 
-/// One file of a group.
+/// The value of one file in a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) controller: &'static str,
     pub(super) file: &'static str,
     pub(super) value: String,
-    /// Whether a group that cannot be held to this must not be.
+    /// Whether it is an error if this cannot be enforced.
     pub(super) must_hold: bool,
 }
 
 impl Values {
-    /// Only a weight against others of its kind.
+    /// Returns values that set only the weight relative to sibling cgroups.
     pub(super) fn weight(cpu_shares: i64) -> Self {
         Self { cpu_shares, limits: None }
     }
 
-    /// The files to write, in this order. The kernel checks the weight against no limit, so it can come first whether the group
-    /// grows or shrinks.
+    /// Returns the files to write, in this order. The kernel checks the weight against no limit, so it can come first
+    /// whether the cgroup grows or shrinks.
     pub(super) fn settings(&self, version: Version) -> Vec<Setting> {
         let setting = |controller, file, value| Setting { controller, file, value, must_hold: false };
         let limit = |controller, file, value, must_hold| Setting { controller, file, value, must_hold };
@@ -74,7 +74,8 @@ impl Values {
     }
 }
 
-/// What is written to the group of all pods: its weight against whatever else runs, and what of the memory is not reserved.
+/// Returns what to write for the cgroup of all pods: its weight against everything else that runs, and the memory that
+/// is not reserved.
 pub(super) fn of_all_pods(version: Version, cpu_shares: i64, memory: Option<i64>) -> Vec<Setting> {
     let (file, none) = match version {
         Version::One => ("memory.limit_in_bytes", "-1"),
@@ -86,7 +87,7 @@ pub(super) fn of_all_pods(version: Version, cpu_shares: i64, memory: Option<i64>
     settings
 }
 
-/// The weight of the second version for shares of the first: 2 to 262144 becomes 1 to 10000, evenly.
+/// Returns the v2 weight for v1 shares: 2 to 262144 is mapped linearly to 1 to 10000.
 fn weight(shares: i64) -> i64 {
     if shares >= 262_144 { 10_000 } else { 1 + (shares.max(2) - 2) * 9999 / 262_142 }
 }

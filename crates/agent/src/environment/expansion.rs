@@ -1,26 +1,26 @@
-//! `$(NAME)` in texts of a manifest. `$$` is one `$`, so `$$(NAME)` is not a reference.
+//! Expands `$(NAME)` in texts of a manifest. `$$` stands for `$`, so `$$(NAME)` is not a reference.
 
 use thiserror::Error;
 
-/// A reference that cannot be left as it is.
+/// A reference that cannot be left unexpanded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExpansionError {
-    /// There is no such variable, or it is empty.
+    /// The variable does not exist, or is empty.
     #[error("missing value for {0:?}")]
     Missing(String),
-    /// No path is so long.
+    /// The result is longer than any path.
     #[error("the result is longer than {LONGEST_PATH} bytes, the limit for a path")]
     TooLong,
 }
 
-/// As in Linux.
+/// The limit on Linux.
 const LONGEST_PATH: usize = 4096;
 
 /// The longest text that Linux gives a program: `NAME=value`, or one argument.
 pub(super) const LONGEST_TEXT: usize = 128 << 10;
 
-/// `text` with the value of every variable that is known; references to others stay as they are. `None` if no program
-/// can be given a text as long as that.
+/// Returns `text` with the values of all known variables; references to others are left as they are. `None` if the
+/// result is longer than any text that a program can be given.
 pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
     let mut expanded = String::with_capacity(text.len().min(LONGEST_TEXT));
     for piece in Pieces(text) {
@@ -31,7 +31,7 @@ pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> Optio
                 None => expanded.extend(["$(", name, ")"]),
             },
         }
-        // No piece is longer than the text or one value, so this never grows much beyond.
+        // No piece is longer than the text or one value, so the result never grows far beyond this.
         if expanded.len() > LONGEST_TEXT {
             return None;
         }
@@ -39,10 +39,11 @@ pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> Optio
     Some(expanded)
 }
 
-/// A path with the value of every variable: half expanded it would be dangerous.
+/// Returns a path with the values of all its variables; a partly expanded path would be dangerous.
 ///
 /// # Errors
-/// If a variable is not known, or empty; or if no path is so long.
+///
+/// If a variable is unknown or empty, or if the result is longer than any path.
 pub fn expand_all_or_nothing<'a>(
     text: &str,
     lookup: impl Fn(&str) -> Option<&'a str>,

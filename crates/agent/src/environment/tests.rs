@@ -183,7 +183,7 @@ fn what_is_missing_is_an_error_unless_it_is_optional() {
     assert_eq!(error.to_string(), "variable X: unsupported fieldPath: spec.x");
 }
 
-/// Twenty bytes a variable, and twice as long as the one before.
+/// Each variable takes twenty bytes, and expands to twice the size of the previous one.
 #[test]
 fn variables_that_repeat_each_other_do_not_fill_the_memory() {
     let doubling = |count: usize| {

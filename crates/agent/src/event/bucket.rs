@@ -1,15 +1,15 @@
-//! How many events may be told of one pod: so many at once, and then one every few minutes.
+//! Limits the number of events per pod: a burst, and then one every few minutes.
 
 use std::time::Duration;
 
 use pleg::Stamp;
 
-/// A pod may tell so many events at once.
+/// How many events a pod may emit at once.
 const BURST: u32 = 25;
-/// And then one in this time.
+/// The time after which it may emit another one.
 const REFILL: Duration = Duration::from_secs(300);
 
-/// A bucket of tokens, kept as the time that it took to earn them.
+/// A token bucket, stored as the time that it took to earn the tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     earned: Duration,

@@ -1,7 +1,7 @@
-//! Which events are worth telling, as client-go has it: an equal one is counted, many that differ in their message only
-//! become one, and a pod that never stops telling is heard less.
+//! Decides which events are worth publishing, following client-go: equal events are counted, many events that differ
+//! only in their message become one, and a pod that keeps emitting events is throttled.
 //!
-//! Pure: one value for each pod, bounded however much happens.
+//! Pure: one value per pod, bounded however much happens.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -12,15 +12,15 @@ use pleg::{Now, Stamp};
 use super::bucket::Bucket;
 use super::{PodEvent, Severity};
 
-/// From so many different messages on, events that are otherwise alike become one.
+/// The number of different messages from which otherwise equal events are combined.
 const MOST_SIMILAR: usize = 10;
-/// Unless they are so far apart.
+/// The maximum interval at which events still count as similar.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// How many different events are remembered of a pod.
+/// How many different events are remembered per pod.
 const MOST: usize = 64;
-/// How many kinds of events are remembered of a pod.
+/// How many kinds of events are remembered per pod.
 const MOST_KINDS: usize = 64;
-/// A message may be so long.
+/// The maximum length of a message.
 const MOST_BYTES: usize = 2048;
 
 /// Something that just happened.
@@ -34,14 +34,14 @@ pub(crate) struct Note {
 
 type Kind = (Severity, Cow<'static, str>);
 
-/// What makes two events the same one.
+/// The identity of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Key {
     Same { kind: Kind, container: Option<String>, message: String },
     Combined(Kind),
 }
 
-/// Events that differ in their message only.
+/// Events that differ only in their message.
 #[derive(Clone, Debug)]
 struct Similar {
     kind: Kind,
@@ -52,9 +52,9 @@ struct Similar {
 #[derive(Clone, Debug)]
 struct Entry {
     key: Key,
-    /// As it is.
+    /// Its current state.
     event: PodEvent,
-    /// As it was last told; nothing if it never was.
+    /// Its state when it was last published; `None` if it never was.
     told: Option<PodEvent>,
 }
 
@@ -62,13 +62,13 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Correlator {
     similar: VecDeque<Similar>,
-    /// By when they last happened, oldest first.
+    /// Ordered by when they last happened, oldest first.
     entries: VecDeque<Entry>,
     bucket: Bucket,
 }
 
 impl Correlator {
-    /// Something happened. Whether that is worth telling.
+    /// Records that something happened; returns whether that is worth publishing.
     pub(crate) fn note(&mut self, mut note: Note, now: Now) -> bool {
         cut(&mut note.message);
         let key = self.key(&mut note, now.stamp);
@@ -89,7 +89,8 @@ impl Correlator {
         is_told
     }
 
-    /// What an event is remembered by. One of too many that are alike is combined with them.
+    /// Returns the key under which an event is remembered. If there are too many similar ones, it is combined with
+    /// them.
     fn key(&mut self, note: &mut Note, now: Stamp) -> Key {
         let kind: Kind = (note.severity, note.reason.clone());
         let known = self.similar.iter().position(|similar| similar.kind == kind);
@@ -115,10 +116,10 @@ impl Correlator {
         }
     }
 
-    /// Everything that was told and is remembered, by when it last was, oldest first.
+    /// Returns all remembered events that were published, ordered by when they last were, oldest first.
     pub(crate) fn told(&self) -> Vec<PodEvent> {
         let mut told: Vec<PodEvent> = self.entries.iter().filter_map(|entry| entry.told.clone()).collect();
-        // Stable: what was told at the same time stays in the order in which it happened.
+        // The sort is stable: events published at the same time stay in the order in which they happened.
         told.sort_by_key(|event| event.last_seen);
         told
     }
@@ -197,7 +198,7 @@ mod tests {
         }
         let told = words(&correlator);
         assert_eq!((told.len(), told[9].as_str()), (10, "FailedSync x3 (combined from similar events): 11"));
-        // Another reason is another matter, and so is the same after a while.
+        // A different reason is a different event, and so is the same one after a while.
         correlator.note(note("Failed", "12"), at(12));
         correlator.note(note("FailedSync", "13"), at(11 + 600));
         assert_eq!(words(&correlator).last().unwrap(), "FailedSync x4 (combined from similar events): 13");
@@ -213,7 +214,7 @@ mod tests {
         assert!(!correlator.note(note("BackOff", "again"), at(200)));
         assert!(correlator.note(note("BackOff", "again"), at(301)));
         assert_eq!(words(&correlator), ["BackOff x102 again"]);
-        // One that was never told does not show.
+        // An event that was never published does not show.
         assert!(!correlator.note(note("Killing", "c"), at(302)));
         assert_eq!(words(&correlator), ["BackOff x102 again"]);
     }

@@ -1,4 +1,4 @@
-//! What happened to pods, as Kubernetes events. Nobody but this agent keeps them.
+//! The events of pods, as Kubernetes events. Only this agent keeps them.
 //!
 //! ```text
 //! note ─▶ correlator: similar ones combined, equal ones counted, too many left out ─▶ the pod's view ─▶ describe, events
@@ -16,20 +16,20 @@ use serde::Serialize;
 pub(crate) use correlator::{Correlator, Note};
 pub use object::to_event;
 
-/// Who tells of it.
+/// The component that reports the events.
 pub const COMPONENT: &str = "rubelet";
 
-/// Whether somebody should worry.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Severity {
-    /// All is well.
+    /// Everything is fine.
     Normal,
-    /// Somebody should look.
+    /// Someone should take a look.
     Warning,
 }
 
 impl Severity {
-    /// The API's word for it.
+    /// Returns the API's name for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,21 +39,21 @@ impl Severity {
     }
 }
 
-/// Something that happened to a pod, once or again and again.
+/// Something that happened to a pod, once or repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
-    /// Whether somebody should worry.
+    /// How severe it is.
     pub severity: Severity,
-    /// One word for it: `Pulled`, `BackOff`, `FailedMount`, …
+    /// The one-word reason: `Pulled`, `BackOff`, `FailedMount`, …
     pub reason: Cow<'static, str>,
-    /// What to read.
+    /// The human-readable message.
     pub message: String,
-    /// The container that it happened to, if it was one.
+    /// The container that it happened to, if any.
     pub container: Option<String>,
-    /// How often.
+    /// How often it happened.
     pub count: u32,
-    /// When first.
+    /// When it first happened.
     pub first_seen: UnixNanos,
-    /// When last.
+    /// When it last happened.
     pub last_seen: UnixNanos,
 }

@@ -1,4 +1,4 @@
-//! An event as an object of the Kubernetes API.
+//! Events as objects of the Kubernetes API.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -6,7 +6,7 @@ use rubelet_model::UnixNanos;
 
 use super::{COMPONENT, PodEvent};
 
-/// The event of a pod, as `kubectl get events` would show it.
+/// Returns the event of a pod as `kubectl get events` would show it.
 #[must_use]
 pub fn to_event(event: &PodEvent, pod: &Pod) -> Event {
     let metadata = &pod.metadata;
@@ -42,7 +42,8 @@ pub fn to_event(event: &PodEvent, pod: &Pod) -> Event {
     }
 }
 
-/// Where a container is in its pod: `spec.containers{web}`. Nothing for one that is not in the spec (any more).
+/// Returns the path of a container in its pod: `spec.containers{web}`; `None` for one that is not (or no longer) in the
+/// spec.
 fn field_path(pod: &Pod, container: &str) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let is_it = |name: &str| name == container;
@@ -58,7 +59,7 @@ fn field_path(pod: &Pod, container: &str) -> Option<String> {
     Some(format!("spec.{list}{{{container}}}"))
 }
 
-/// A moment of the API, which knows whole seconds only.
+/// Converts a time to the API's format, which has whole seconds only.
 fn time(at: UnixNanos) -> Option<Time> {
     jiff::Timestamp::from_second(at.0.div_euclid(1_000_000_000)).ok().map(Time)
 }

@@ -1,11 +1,11 @@
-//! How much room a disk has. Blocks.
+//! Reads how much space a disk has. Blocks.
 
 use std::io;
 use std::path::Path;
 
 use super::image_plan::Room;
 
-/// The room on the disk that holds `path`.
+/// Returns the space on the disk that holds `path`.
 pub(super) fn room(path: &Path) -> io::Result<Room> {
     let facts = rustix::fs::statvfs(path)?;
     let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);

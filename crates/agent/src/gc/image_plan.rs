@@ -8,11 +8,11 @@ use pleg::Stamp;
 /// When images are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImagePolicy {
-    /// From this share of the disk on, in percent; 100 means never.
+    /// The disk usage, in percent, at which removal starts; 100 means never.
     pub high: u64,
-    /// Down to this share.
+    /// The disk usage down to which images are removed.
     pub low: u64,
-    /// Not those that were first seen later than this ago.
+    /// Images first seen more recently than this are kept.
     pub min_age: Duration,
 }
 
@@ -22,14 +22,14 @@ impl Default for ImagePolicy {
     }
 }
 
-/// The room on a disk, in bytes.
+/// The space on a disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) capacity: u64,
     pub(super) available: u64,
 }
 
-/// An image, as far as it matters here.
+/// The properties of an image that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) id: String,
@@ -43,12 +43,12 @@ struct Seen {
     last_used: Option<Stamp>,
 }
 
-/// What is known of images over time.
+/// What is known about images over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ImageHistory(BTreeMap<String, Seen>);
 
 impl ImageHistory {
-    /// Notes which images there are, and which are in use.
+    /// Records which images exist, and which are in use.
     pub(super) fn observe(&mut self, images: &[Candidate], used: &BTreeSet<String>, now: Stamp) {
         let mut seen = BTreeMap::new();
         for image in images {
@@ -61,7 +61,8 @@ impl ImageHistory {
         self.0 = seen;
     }
 
-    /// The images to remove, longest unused first, until there is room enough; and how many bytes are still missing then.
+    /// Returns the images to remove, longest unused first, until there is enough space; and how many bytes are then
+    /// still missing.
     pub(super) fn to_remove(
         &self,
         images: &[Candidate],
@@ -90,7 +91,7 @@ impl ImageHistory {
     }
 }
 
-/// How many bytes must be freed.
+/// Returns how many bytes must be freed.
 fn missing(room: Room, policy: ImagePolicy) -> u64 {
     let Room { capacity, available } = room;
     let used = 100_u64.saturating_sub(available.saturating_mul(100).checked_div(capacity).unwrap_or(100));

@@ -1,4 +1,4 @@
-//! Removes images that nobody uses when their disk is full.
+//! Removes unused images when their disk is full.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use crate::metrics::Metrics;
 use crate::off_thread::off_thread;
 use crate::runtime::{CallError, ImageStore};
 
-/// How often to look.
+/// How often to check.
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// How long to wait until every pod is known: one that is not may use any image.
+/// How long to wait if not every pod is known, because an unknown one may use any image.
 const SOON: Duration = Duration::from_secs(10);
 
-/// After so many of these waits a word is said.
+/// How many of these waits pass before each log message.
 const WAITS_A_WORD: u32 = 30;
 
-/// How a look at the images went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Done,
@@ -30,7 +30,7 @@ enum Look {
     TooEarly,
 }
 
-/// Removes images that nobody uses.
+/// Removes unused images.
 #[derive(Debug)]
 pub struct ImageCollector<S> {
     store: Arc<S>,
@@ -42,7 +42,7 @@ pub struct ImageCollector<S> {
 }
 
 impl<S: ImageStore> ImageCollector<S> {
-    /// A collector for the images of a store; the cache tells which are in use.
+    /// Creates a collector for the images of a store; the cache says which are in use.
     pub fn new(
         store: Arc<S>,
         cache: CacheReader,
@@ -96,8 +96,9 @@ impl<S: ImageStore> ImageCollector<S> {
         let (remove, missing) = self.history.to_remove(&images, &used, room, self.policy, now);
         let mut stuck = 0;
         for id in &remove {
-            // To remove takes long, and pods start meanwhile. Who uses an image is seen when its container is made; if the
-            // image goes just before, that fails, and the image is fetched again, unless its policy is never to.
+            // Removing images takes long, and pods start in the meantime. An image is known to be in use once its
+            // container is created; if it is removed just before, the creation fails, and the image is pulled again,
+            // unless its policy is never to.
             let Some(used) = self.used(&images).await? else { return Ok(Look::TooEarly) };
             if used.contains(id) {
                 continue;
@@ -121,8 +122,8 @@ impl<S: ImageStore> ImageCollector<S> {
         Ok(Look::Done)
     }
 
-    /// The ids of images that containers were made from, running or not, and of the one that sandboxes are made from; `None`
-    /// while not every pod is known.
+    /// Returns the IDs of the images that containers, running or not, and sandboxes were created from; `None` while not
+    /// every pod is known.
     async fn used(&self, images: &[Candidate]) -> Result<Option<BTreeSet<String>>, CallError> {
         let Some(pods) = self.cache.whole() else { return Ok(None) };
         let references: BTreeSet<String> = pods

@@ -14,19 +14,19 @@ use rustix::io::Errno;
 use super::log_plan::{COMPRESSED, LogPolicy, UNFINISHED, plan};
 use crate::log_reader::{FileId, LogReader};
 
-/// What a log needs.
+/// What needs to be done for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// It is small enough.
     Nothing,
     /// It is too large.
     Rotation,
-    /// It is not where it should be: whoever moved it away was lost before the runtime was told. Whatever the runtime
-    /// writes goes to the part that was moved, and no size would ever show it.
+    /// It is not in its place: whatever moved it was lost before the runtime was told to reopen it. The runtime still
+    /// writes to the part that was moved, and no size would ever show that.
     Reopening,
 }
 
-/// Looks at a log.
+/// Checks a log.
 pub(super) fn need(log: &Path, policy: LogPolicy) -> Need {
     match log.metadata() {
         Ok(metadata) if metadata.len() >= policy.max_size => Need::Rotation,
@@ -35,7 +35,7 @@ pub(super) fn need(log: &Path, policy: LogPolicy) -> Need {
     }
 }
 
-/// Makes room, and moves the log out of the way; gives where it went. What the reader is still to read stays.
+/// Frees space, and moves the log away; returns where it went. Parts that the reader has yet to read stay.
 pub(super) fn rotate(
     log: &Path,
     policy: LogPolicy,
@@ -59,7 +59,7 @@ pub(super) fn rotate(
     Ok(rotated)
 }
 
-/// The oldest rotated part of a log that the reader is still to read.
+/// Returns the oldest rotated part of a log that the reader has yet to read.
 fn first_unread(reader: &LogReader, folder: &Path, log: &str, names: &[String]) -> Option<String> {
     let number = log.strip_suffix(".log")?.parse().ok()?;
     let prefix = format!("{log}.");
@@ -75,7 +75,7 @@ fn first_unread(reader: &LogReader, folder: &Path, log: &str, names: &[String]) 
     reader.first_unread(folder, number, &parts).map(str::to_owned)
 }
 
-/// Takes a rotation back, unless the runtime has opened the log anew after all.
+/// Undoes a rotation, unless the runtime has reopened the log after all.
 pub(super) fn put_back(rotated: &Path, log: &Path) -> io::Result<()> {
     match renameat_with(CWD, rotated, CWD, log, RenameFlags::NOREPLACE) {
         Err(Errno::EXIST) => Ok(()),

@@ -1,5 +1,5 @@
-//! A folder of links to the logs of pods of ours, each with a name that says what it is the log of, as kubelets have it in
-//! `/var/log/containers`. Programs that carry logs away look there.
+//! A folder of links to the logs of the agent's own pods, with names that identify each log, as kubelets have it in
+//! `/var/log/containers`. Log collectors look there.
 
 use std::io;
 use std::os::unix::fs::symlink;
@@ -14,31 +14,31 @@ use tokio::time::MissedTickBehavior;
 use crate::off_thread::off_thread;
 use crate::volumes::DataDirectory;
 
-/// How often to look for links that lead nowhere, and for what no event has told of.
+/// How often to look for dangling links, and for what no event has reported.
 const PERIOD: Duration = Duration::from_secs(60);
 const LONGEST_NAME: usize = 255;
 const SUFFIX: &str = ".log";
 
-/// Makes the links, and removes those that lead nowhere any more.
+/// Creates the links, and removes dangling ones.
 #[derive(Debug)]
 pub struct LogLinks {
     pleg: Handle,
     places: Places,
-    /// What went wrong the last time: it is told once.
+    /// The last error, so that it is logged only once.
     problem: Option<io::ErrorKind>,
 }
 
 #[derive(Clone, Debug)]
 struct Places {
-    /// Pods without a folder here are none of ours.
+    /// Only pods with a folder here are the agent's own.
     data: DataDirectory,
-    /// Nor are logs elsewhere.
+    /// Only logs below this folder are linked.
     logs: PathBuf,
     links: PathBuf,
 }
 
 impl LogLinks {
-    /// Links in `links` to the logs below `logs` of pods that have a folder below `data`.
+    /// Links in `links` to the logs below `logs`, for pods that have a folder below `data`.
     pub fn new(pleg: Handle, data: DataDirectory, logs: PathBuf, links: PathBuf) -> Self {
         Self { pleg, places: Places { data, logs, links }, problem: None }
     }
@@ -82,7 +82,7 @@ impl LogLinks {
 }
 
 impl Places {
-    /// Makes what links are missing. Blocks on the disk.
+    /// Creates missing links. Blocks on the disk.
     fn link(&self, pods: &[Arc<PodStatus>]) -> io::Result<()> {
         for status in pods {
             let is_ours = self.data.pod(status.pod.uid.as_str()).is_ok_and(|folder| folder.path().is_dir());
@@ -97,11 +97,11 @@ impl Places {
     }
 }
 
-/// Removes links in a folder to logs below another that are no more. Blocks on the disk.
+/// Removes links in a folder to logs below another one that no longer exist. Blocks on the disk.
 ///
 /// # Errors
 ///
-/// If the folder of links cannot be read, or a link not be removed.
+/// If the folder of links cannot be read, or a link cannot be removed.
 pub fn remove_dead_links(links: &Path, logs: &Path) -> io::Result<()> {
     let entries = match std::fs::read_dir(links) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -132,7 +132,7 @@ fn make(log: &Path, folder: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// `<pod>_<namespace>_<container>-<id>.log`, cut before the suffix if it is too long for a file.
+/// Returns `<pod>_<namespace>_<container>-<id>.log`, shortened before the suffix if it is too long for a file name.
 fn name(pod: &PodRef, container: &ContainerStatus) -> String {
     let mut name = format!("{}_{}_{}-{}", pod.name, pod.namespace, container.name, container.id);
     let room = (0..=LONGEST_NAME - SUFFIX.len()).rev().find(|end| name.is_char_boundary(*end));
@@ -182,7 +182,7 @@ mod tests {
         assert!(link.starts_with("ours_default_web-"), "{link}");
         assert_eq!(std::fs::read_link(links.join(link)).unwrap(), logs.join("ours/web/0.log"));
 
-        // What is not a link of ours stays.
+        // Files that are not the agent's links stay.
         std::fs::write(links.join("a"), "").unwrap();
         symlink("/nowhere/else", links.join("b")).unwrap();
         std::fs::remove_file(logs.join("ours/web/0.log")).unwrap();

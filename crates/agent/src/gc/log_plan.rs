@@ -1,11 +1,11 @@
-//! What to do with the rotated parts of a log. Pure: names in, names out.
+//! What to do with the rotated parts of a log. Pure: takes names, returns names.
 
 /// When a log is rotated, and how many parts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPolicy {
-    /// A log that is larger is rotated, in bytes.
+    /// The size, in bytes, above which a log is rotated.
     pub max_size: u64,
-    /// How many files a container has at most, with the one that is written to.
+    /// The maximum number of log files per container, including the current one.
     pub max_files: usize,
 }
 
@@ -15,21 +15,21 @@ impl Default for LogPolicy {
     }
 }
 
-/// What to do before a log is rotated once more.
+/// What to do before a log is rotated again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogPlan {
     /// Half-written leftovers, and parts that are too old.
     pub(super) remove: Vec<String>,
-    /// Parts that nobody writes to any more.
+    /// Parts that nothing writes to any more.
     pub(super) compress: Vec<String>,
 }
 
-/// The ending of a part that is being compressed.
+/// The suffix of a part that is being compressed.
 pub(super) const UNFINISHED: &str = ".tmp";
-/// The ending of a part that has been.
+/// The suffix of a compressed part.
 pub(super) const COMPRESSED: &str = ".gz";
 
-/// Looks at the files beside a log. Parts from `first_unread` on stay as they are: somebody is still to read them.
+/// Plans for the files beside a log. Parts from `first_unread` on stay as they are, because they have yet to be read.
 pub(super) fn plan(log: &str, names: &[String], policy: LogPolicy, first_unread: Option<&str>) -> LogPlan {
     let prefix = format!("{log}.");
     let of_log = || names.iter().filter(|name| name.starts_with(&prefix));
@@ -37,10 +37,10 @@ pub(super) fn plan(log: &str, names: &[String], policy: LogPolicy, first_unread:
         remove: of_log().filter(|name| name.ends_with(UNFINISHED)).cloned().collect(),
         ..LogPlan::default()
     };
-    // Their names are moments, so the oldest comes first.
+    // Their names are timestamps, so the oldest comes first.
     let mut parts: Vec<&String> = of_log().filter(|name| !name.ends_with(UNFINISHED)).collect();
     parts.sort();
-    // One part is made by the rotation to come, and one file is the log itself.
+    // The coming rotation creates one part, and the log itself is one file.
     let keep = policy.max_files.saturating_sub(2);
     let too_many = parts.len().saturating_sub(keep);
     let was_read = |name: &String| first_unread.is_none_or(|first| name.as_str() < first);

@@ -1,4 +1,5 @@
-//! Keeps the logs of running containers within bounds. Only of pods of ours: others are somebody else's to look after.
+//! Keeps the logs of running containers within bounds. This covers only the agent's own pods; others are not its
+//! business.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::off_thread::off_thread;
 use crate::runtime::Runtime;
 use crate::volumes::DataDirectory;
 
-/// How often to look.
+/// How often to check.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// How many logs are rotated at the same time.
@@ -27,16 +28,16 @@ const AT_ONCE: usize = 8;
 pub struct LogRotation<R> {
     runtime: Arc<R>,
     cache: CacheReader,
-    /// Pods without a folder here are none of ours.
+    /// Only pods with a folder here are the agent's own.
     data: DataDirectory,
-    /// Nor are logs elsewhere.
+    /// Only logs below this folder are rotated.
     logs: PathBuf,
     policy: LogPolicy,
-    /// Who must be able to read all of them.
+    /// The reader that must be able to read all of them.
     reader: Option<LogReader>,
 }
 
-/// A container that runs, of a pod that may be ours.
+/// A running container, in a pod that may be the agent's own.
 struct Running {
     pod: PodUid,
     id: ContainerId,
@@ -44,7 +45,7 @@ struct Running {
 }
 
 impl<R: Runtime> LogRotation<R> {
-    /// Rotates the logs below `logs` of pods that have a folder below `data`.
+    /// Rotates the logs below `logs`, for pods that have a folder below `data`.
     pub fn new(
         runtime: Arc<R>,
         cache: CacheReader,
@@ -55,7 +56,7 @@ impl<R: Runtime> LogRotation<R> {
         Self { runtime, cache, data, logs, policy, reader: None }
     }
 
-    /// Keeps what this reader is still to read.
+    /// Keeps the parts that this reader has yet to read.
     #[must_use]
     pub fn read_by(self, reader: Option<LogReader>) -> Self {
         Self { reader, ..self }
@@ -74,7 +75,7 @@ impl<R: Runtime> LogRotation<R> {
     async fn look(&self) {
         let (policy, data) = (self.policy, self.data.clone());
         let running = self.running();
-        // One trip to the disk for all: hardly ever is there anything to do.
+        // A single blocking task for all: there is hardly ever anything to do.
         let needy = off_thread(move || {
             let is_ours = |pod: &PodUid| data.pod(pod.as_str()).is_ok_and(|folder| folder.path().is_dir());
             let needs = running.into_iter().map(|container| (need(&container.log, policy), container));

@@ -1,5 +1,5 @@
-//! What grows by itself is kept within bounds: logs by size, images by the room on their disk. (Dead containers and
-//! sandboxes, and the folders of pods, are removed by the actor of their pod.)
+//! Garbage collection: keeps growing things within bounds, logs by size and images by the space on their disk. (Dead
+//! containers and sandboxes, and the folders of pods, are removed by the actor of their pod.)
 
 mod disk;
 mod image_plan;

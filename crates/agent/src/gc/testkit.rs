@@ -23,7 +23,7 @@ impl Watched {
         Self { runtime, pleg }
     }
 
-    /// A pod with a container that runs; its log is `<logs>/<uid>/<container>/0.log`.
+    /// Runs a pod with a running container; its log is `<logs>/<uid>/<container>/0.log`.
     pub(super) async fn run(&self, uid: &str, container: &str, logs: &Path) {
         let sandbox = v1::PodSandboxConfig {
             metadata: Some(v1::PodSandboxMetadata {

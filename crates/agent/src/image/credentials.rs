@@ -12,24 +12,24 @@ use super::keyring::Keyring;
 use super::name::repository;
 use crate::manifest::Objects;
 
-/// How many credentials are tried for one pull: each failure is a call, and other pulls wait meanwhile.
+/// How many credentials are tried for one pull: each failure is a call, and other pulls wait in the meantime.
 pub(super) const MOST_TRIED: usize = 20;
 
 /// What to try for an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ToTry {
-    /// In this order. None: the pull is anonymous.
+    /// In this order. If empty, the pull is anonymous.
     pub(super) credentials: Vec<Credential>,
-    /// How many more would fit.
+    /// How many more would match.
     pub(super) left_out: usize,
 }
 
-/// What a pod may show to registries: its own secrets first, then what the node has.
+/// The credentials that a pod may present to registries: first those in its own secrets, then those of the node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credentials {
     of_pod: Keyring,
     of_node: Keyring,
-    /// Secrets that the pod names, and that are not there.
+    /// Secrets that the pod names but that do not exist.
     pub(crate) missing: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Credentials {
         Ok(all)
     }
 
-    /// What to try for an image, without repetitions.
+    /// Returns what to try for an image, without duplicates.
     pub(super) fn for_image(&self, name: &str) -> ToTry {
         let repository = repository(name);
         let (of_pod, of_node) = (self.of_pod.lookup(&repository), self.of_node.lookup(&repository));
@@ -71,7 +71,7 @@ impl Credentials {
     }
 }
 
-/// The credentials of the node: `config.json` in its data folder, as docker writes it. There need not be one.
+/// Reads the credentials of the node: `config.json` in its data folder, in docker's format. The file is optional.
 pub(crate) async fn node_config(data: &Path) -> Result<Arc<DockerConfig>, CredentialError> {
     let path = data.join("config.json");
     match tokio::fs::read(&path).await {
@@ -93,7 +93,7 @@ mod tests {
     use crate::manifest::ObjectKey;
     use crate::pod::testkit;
 
-    /// A secret with this user for each of so many paths of one registry.
+    /// Returns a secret with this user for each of so many paths of one registry.
     fn secret(user: &str, places: usize) -> Secret {
         let entry = serde_json::json!({"username": user, "password": "x"});
         let auths: std::collections::BTreeMap<String, serde_json::Value> =

@@ -1,4 +1,4 @@
-//! Credentials as docker keeps them: `{"auths": {"registry": {"auth": "…"}}}`, in secrets and in a file of the node.
+//! Credentials in docker's format: `{"auths": {"registry": {"auth": "…"}}}`, in secrets and in a file of the node.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde::Deserialize;
 
-/// Who we are to a registry. It shows nobody its password.
+/// A user and password for a registry. Its `Debug` output hides the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credential {
     pub(crate) username: String,
@@ -23,7 +23,7 @@ impl fmt::Debug for Credential {
 /// Credentials by registry, as written: with or without scheme, port and path.
 pub(crate) type DockerConfig = BTreeMap<String, Credential>;
 
-/// Credentials cannot be read. Nothing of what they are is in the words.
+/// Credentials cannot be read. The messages reveal nothing of their contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CredentialError {
     #[error("{place}: not a docker configuration ({category} at line {line}, column {column})")]
@@ -48,7 +48,7 @@ struct Entry {
     auth: String,
 }
 
-/// The credentials of a secret. One of another type has none.
+/// Returns the credentials in a secret. A secret of any other type has none.
 pub(super) fn of_secret(secret: &Secret) -> Result<DockerConfig, CredentialError> {
     let place = format!("secret {:?}", secret.metadata.name.as_deref().unwrap_or_default());
     let data = |key: &str| secret.data.as_ref()?.get(key).map(|ByteString(bytes)| bytes.as_slice());
@@ -63,7 +63,7 @@ pub(super) fn of_secret(secret: &Secret) -> Result<DockerConfig, CredentialError
     }
 }
 
-/// The credentials of a `config.json`.
+/// Returns the credentials in a `config.json`.
 pub(super) fn of_config_json(json: &[u8], place: &str) -> Result<DockerConfig, CredentialError> {
     let config: ConfigJson = parse(json, place)?;
     read(config.auths, place)
@@ -72,7 +72,7 @@ pub(super) fn of_config_json(json: &[u8], place: &str) -> Result<DockerConfig, C
 fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], place: &str) -> Result<T, CredentialError> {
     serde_json::from_slice(json).map_err(|error| CredentialError::NotJson {
         place: place.to_owned(),
-        // Not its own words: they quote what they stumbled over.
+        // The parser's own messages are not used: they quote the text.
         category: match error.classify() {
             serde_json::error::Category::Data => "a value of the wrong type",
             serde_json::error::Category::Eof => "unexpected end",
@@ -97,7 +97,7 @@ fn read(entries: BTreeMap<String, Entry>, place: &str) -> Result<DockerConfig, C
     entries.into_iter().map(credential).collect()
 }
 
-/// Base64, with or without padding, of `user:password`.
+/// Decodes `user:password` from base64, with or without padding.
 fn user_and_password(auth: &str) -> Option<(String, String)> {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD_NO_PAD;

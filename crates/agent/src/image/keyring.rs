@@ -1,10 +1,10 @@
-//! Which credentials fit which image: as the kubelet decides it.
+//! Decides, as the kubelet does, which credentials match which image.
 
 use std::collections::BTreeMap;
 
 use super::docker_config::{Credential, DockerConfig};
 
-/// Where images come from whose name says nothing else, as docker writes it in its configuration.
+/// The registry of images whose names state no other, as docker writes it in its configuration.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
 
 /// Credentials by registry and path, without scheme.
@@ -12,14 +12,15 @@ const DEFAULT_REGISTRY: &str = "index.docker.io";
 pub(super) struct Keyring(BTreeMap<String, Vec<Credential>>);
 
 impl Keyring {
-    /// Adds what a configuration holds. Earlier ones of the same place are tried first.
+    /// Adds the credentials of a configuration. For the same place, those added earlier are tried first.
     pub(super) fn add(&mut self, config: DockerConfig) {
         for (registry, credential) in config {
             self.0.entry(place(&registry)).or_default().push(credential);
         }
     }
 
-    /// The credentials to try for an image of this full name (registry, path, no tag), the most specific first.
+    /// Returns the credentials to try for an image with this full name (registry, path, no tag), the most specific
+    /// first.
     pub(super) fn lookup(&self, repository: &str) -> Vec<Credential> {
         let fitting = self.0.iter().rev().filter(|(place, _)| fits(place, repository));
         let found: Vec<Credential> = fitting.flat_map(|(_, credentials)| credentials.clone()).collect();
@@ -30,7 +31,7 @@ impl Keyring {
     }
 }
 
-/// Host, port and path of a registry as configurations have it. `/v1/` and `/v2/` are the registry's own paths.
+/// Returns the host, port and path of a registry in a configuration. `/v1/` and `/v2/` are the registry's own paths.
 fn place(registry: &str) -> String {
     let bare =
         registry.strip_prefix("https://").or_else(|| registry.strip_prefix("http://")).unwrap_or(registry);
@@ -42,7 +43,7 @@ fn place(registry: &str) -> String {
     if path == "/" { host.to_owned() } else { format!("{host}{path}") }
 }
 
-/// Whether a place, in which the parts of the host may be patterns, has this repository.
+/// Whether a place, in which the parts of the host may be patterns, covers this repository.
 fn fits(place: &str, repository: &str) -> bool {
     let split = |name: &str| {
         let (address, path) = name.split_at(name.find('/').unwrap_or(name.len()));
@@ -56,13 +57,13 @@ fn fits(place: &str, repository: &str) -> bool {
         patterns.clone().count() == parts.clone().count()
             && patterns.zip(parts).all(|(pattern, part)| is_match(pattern.as_bytes(), part.as_bytes()))
     };
-    // As a pattern the brackets of an IPv6 address are a set, which is not what anybody means.
+    // As a pattern, the brackets of an IPv6 address would be a set, which is never what is meant.
     let is_address = || host.starts_with('[') && pattern == host;
     port == wanted_port && path.starts_with(&prefix) && (is_address() || is_host())
 }
 
-/// Shell patterns: `*`, `?`, and sets such as `[a-z]` or `[^0-9]`. Only what the last `*` stands for is tried again: what an
-/// earlier one could leave to it, it takes by itself. So no pattern takes long, whoever wrote it.
+/// Matches shell patterns: `*`, `?`, and sets such as `[a-z]` or `[^0-9]`. It backtracks only to the last `*`: whatever
+/// an earlier one could match instead, the last one can absorb. So no pattern takes long, whoever wrote it.
 fn is_match(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     let mut last_star = None;
@@ -87,7 +88,7 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// What is left of both after one character that matches. The pattern does not begin with `*`.
+/// Returns what is left of both after one matching character. The pattern does not start with `*`.
 fn after_one<'a>(pattern: &'a [u8], text: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (first, others) = text.split_first()?;
     let (is_fitting, rest) = match pattern {

@@ -1,15 +1,15 @@
-//! How often registries are asked: a bucket of tokens that fills slowly.
+//! Limits how often registries are asked, with a token bucket that fills slowly.
 
 use std::time::Duration;
 
 use pleg::Stamp;
 
-/// How many pulls a second, and how many at once after a rest.
+/// The maximum rate of pulls, and the burst after a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullRate {
-    /// Per second; none means that there is no limit.
+    /// Per second; 0 means unlimited.
     pub per_second: u32,
-    /// At once.
+    /// The burst size.
     pub burst: u32,
 }
 
@@ -19,11 +19,11 @@ impl Default for PullRate {
     }
 }
 
-/// The bucket. What is in it is counted as the time that it takes to fill in.
+/// A token bucket, measured in the time that it takes to fill.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     rate: PullRate,
-    /// How full it was, and when; nothing while it was never used.
+    /// The level and when it was measured; `None` if the bucket was never used.
     level: Option<(Duration, Stamp)>,
 }
 

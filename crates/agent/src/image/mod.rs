@@ -1,4 +1,4 @@
-//! Images for containers: whether one must be fetched, with which credentials, and fetching it, a few at a time.
+//! Images for containers: decides whether one must be pulled and with which credentials, and pulls it, a few at a time.
 
 mod credentials;
 mod docker_config;
@@ -20,14 +20,14 @@ pub(crate) use name::full_name;
 pub(crate) use policy::PullPolicy;
 pub(crate) use puller::{Pulled, Puller};
 
-/// An image that is there.
+/// An image that exists on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     /// The reference by which the runtime knows it.
     pub(crate) reference: String,
-    /// Who its processes run as, if it says so with a number.
+    /// The user its processes run as, if the image states a number.
     pub(crate) uid: Option<i64>,
-    /// Who its processes run as, if it says so with a name.
+    /// The user its processes run as, if the image states a name.
     pub(crate) username: String,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum ImageError {
 }
 
 impl ImageError {
-    /// The kubelet's word for it.
+    /// Returns the kubelet's reason.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::InvalidName { .. } => "InvalidImageName",
@@ -65,7 +65,7 @@ impl ImageError {
         }
     }
 
-    /// What a runtime says when it could not fetch an image. Two of its words are the beginning of a message.
+    /// Converts a runtime's error for a failed pull. Two of its codes appear at the beginning of a message.
     fn of_pull(image: &str, error: CallError) -> Self {
         let after = |word: &str| error.message.strip_prefix(word).map(str::to_owned);
         let image = || image.to_owned();

@@ -1,6 +1,6 @@
-//! Image names as manifests have them.
+//! Image names, as they appear in manifests.
 
-/// Why a text is no image name, in the kubelet's words.
+/// Why a text is not an image name, in the kubelet's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidName {
     #[error("invalid repository name ({0}), cannot specify 64-byte hexadecimal strings")]
@@ -11,7 +11,7 @@ pub(crate) enum InvalidName {
     Format,
 }
 
-/// The name with the tag that it means. A name without tag and digest means `:latest`.
+/// Returns the name with its implied tag: a name without tag and digest means `:latest`.
 pub(crate) fn full_name(image: &str) -> Result<String, InvalidName> {
     if image.len() == 64 && image.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
         return Err(InvalidName::Identifier(image.to_owned()));
@@ -38,7 +38,8 @@ pub(crate) fn full_name(image: &str) -> Result<String, InvalidName> {
 
 const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// The registry that a name begins with, if it does, and the rest. A path is in small letters, so capitals are a host's.
+/// Splits a name into its registry, if it begins with one, and the rest. A path is in lower case, so capitals belong to
+/// a host.
 fn split_registry(name: &str) -> (Option<&str>, &str) {
     let is_host = |first: &str| {
         first.contains(['.', ':']) || first == "localhost" || first.contains(char::is_uppercase)
@@ -49,7 +50,7 @@ fn split_registry(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// What follows the registry, up to the first colon.
+/// Returns what follows the registry, up to the first colon.
 fn path(image: &str) -> String {
     let (registry, rest) = split_registry(image);
     let rest = rest.split(':').next().unwrap_or_default();
@@ -60,7 +61,7 @@ fn path(image: &str) -> String {
     }
 }
 
-/// Registry and path of an image, in full: `nginx:1.27` is of `docker.io/library/nginx`.
+/// Returns the full registry and path of an image: `nginx:1.27` is in `docker.io/library/nginx`.
 pub(super) fn repository(name: &str) -> String {
     let name = name.split('@').next().unwrap_or_default();
     let name = match name.rsplit_once(':') {
@@ -81,7 +82,7 @@ fn is_repository(name: &str) -> bool {
 
 fn is_registry(registry: &str) -> bool {
     let (host, port) = match registry.rsplit_once(':') {
-        // The colons of an address are in its brackets.
+        // The colons of an IPv6 address are inside brackets.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (registry, None),
     };

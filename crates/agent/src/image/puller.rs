@@ -1,4 +1,4 @@
-//! Asks the runtime for images, a few at a time and not too often.
+//! Pulls images through the runtime, a few at a time and not too often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{Credentials, ImageError, PullPolicy, Resolved, resolved};
 use crate::runtime::{CallError, CallFailure, ImageStore};
 use crate::settings::Settings;
 
-/// Fetches images.
+/// Pulls images.
 #[derive(Debug)]
 pub(crate) struct Puller<S> {
     store: Arc<S>,
@@ -25,13 +25,13 @@ pub(crate) struct Puller<S> {
     clock: Clock,
 }
 
-/// An image that was fetched.
+/// An image that was pulled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pulled {
     pub(crate) image: Resolved,
-    /// In bytes, as the runtime says.
+    /// In bytes, according to the runtime.
     pub(crate) size: u64,
-    /// How long fetching took, without the wait for its turn.
+    /// How long the pull took, without the wait for its turn.
     pub(crate) took: Duration,
     pub(crate) with_waiting: Duration,
 }
@@ -47,7 +47,7 @@ impl<S: ImageStore> Puller<S> {
         }
     }
 
-    /// The image of that name, if it is there and the policy does not want a registry asked whether it has another.
+    /// Returns the image of that name, if it exists and the policy does not require asking a registry for another.
     pub(crate) async fn present(
         &self,
         name: &str,
@@ -58,13 +58,13 @@ impl<S: ImageStore> Puller<S> {
         Ok(usable.map(|image| resolved(image.id.clone(), &image)))
     }
 
-    /// Whether an image came with the runtime: it is kept for ever and from no registry, so there is nothing to fetch.
-    /// With other runtimes that is how an image looks that somebody has imported and pinned.
+    /// Whether an image came with the runtime: it is pinned and from no registry, so there is nothing to pull. In other
+    /// runtimes, an image that was imported and pinned looks the same.
     fn is_built_in(&self, image: &v1::Image) -> bool {
         self.has_built_in_images && image.pinned && image.repo_digests.is_empty()
     }
 
-    /// Fetches an image when it is its turn, with each of the credentials that fit until one is good enough.
+    /// Pulls an image when it is its turn, trying each of the matching credentials until one is accepted.
     pub(crate) async fn pull(
         &self,
         name: &str,
@@ -72,7 +72,7 @@ impl<S: ImageStore> Puller<S> {
         sandbox_config: &v1::PodSandboxConfig,
     ) -> Result<Pulled, ImageError> {
         let asked = self.clock.stamp();
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _turn = self.at_once.acquire().await;
         let begun = self.clock.stamp();
         let reference = self.try_all(name, credentials.for_image(name), sandbox_config).await?;
@@ -125,7 +125,7 @@ fn auth(credential: Credential) -> v1::AuthConfig {
     }
 }
 
-/// One error as it is; several as a list.
+/// Combines errors: one stays as it is, several become a list.
 fn all_in_one(mut errors: Vec<CallError>) -> CallError {
     if errors.len() == 1 {
         return errors.remove(0);

@@ -1,4 +1,4 @@
-//! The annotations that mean something to the agent, and what they say about a pod.
+//! The annotations that have a meaning for the agent, and what they say about a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -8,35 +8,35 @@ use crate::source::SourceKind;
 pub const SOURCE: &str = "kubernetes.io/config.source";
 /// When the agent first saw the pod.
 pub const SEEN: &str = "kubernetes.io/config.seen";
-/// The hash of a pod that did not come from the API server: its UID.
+/// The hash of a pod that did not come from the API server. It serves as the pod's UID.
 pub const HASH: &str = "kubernetes.io/config.hash";
-/// On the copy in the API server of such a pod: its hash.
+/// The hash of a static pod, on its copy in the API server.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Names the container that commands mean that name none.
+/// Names the container for commands that do not name one.
 pub const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// Pods of this priority or above are critical to the node.
+/// Pods with this priority or a higher one are critical to the node.
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
-/// The value of one annotation.
+/// Returns the value of one annotation.
 #[must_use]
 pub fn value<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
     pod.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// A pod that came from a file or a URL.
+/// Whether the pod came from a file or a URL.
 #[must_use]
 pub fn is_static(pod: &Pod) -> bool {
     value(pod, SOURCE).is_some_and(|source| source != SourceKind::Api.as_str())
 }
 
-/// The API server's copy of a static pod.
+/// Whether the pod is the API server's copy of a static pod.
 #[must_use]
 pub fn is_mirror(pod: &Pod) -> bool {
     value(pod, MIRROR).is_some()
 }
 
-/// A pod that the node should not do without.
+/// Whether the pod is critical to the node.
 #[must_use]
 pub fn is_critical(pod: &Pod) -> bool {
     let priority = pod.spec.as_ref().and_then(|spec| spec.priority);

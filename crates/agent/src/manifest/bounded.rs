@@ -1,9 +1,10 @@
-//! Lists of what is wrong. Nobody reads more than some of it, and a hostile manifest has millions: the rest is counted.
+//! Bounded lists of problems. Nobody reads more than a few, and a hostile manifest has millions: the rest is only
+//! counted.
 
-/// So many are kept.
+/// How many are kept.
 pub(super) const MOST: usize = 100;
 
-/// The first of many, and how many there were beyond.
+/// The first items, and a count of the remaining ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bounded<T> {
     pub(super) kept: Vec<T>,
@@ -17,7 +18,7 @@ impl<T> Default for Bounded<T> {
 }
 
 impl<T> Bounded<T> {
-    /// One more: it is made only if it is kept.
+    /// Adds an item, which is only created if it is kept.
     pub(super) fn push(&mut self, one: impl FnOnce() -> T) {
         if self.kept.len() < MOST {
             self.kept.push(one());

@@ -1,4 +1,4 @@
-//! What the API server fills in when a manifest does not say.
+//! The defaults that the API server would fill in.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::pod::{limits_of_containers, notation, requests_of_containers};
 use crate::resource::{Notation, Quantity, canonical};
 use crate::volumes::DEFAULT_FILE_MODE;
 
-/// Fills in everything that is not said.
+/// Fills in everything that is not specified.
 pub(super) fn pod(pod: &mut Pod) {
     let Some(spec) = &mut pod.spec else { return };
     set(&mut spec.restart_policy, "Always");
@@ -137,12 +137,12 @@ fn resource_field(field: &mut ResourceFieldSelector) {
     field.divisor.iter_mut().for_each(|divisor| *divisor = canonical(divisor));
 }
 
-/// Amounts are written as the API writes them, whatever the manifest did: `0.5` is `500m`.
+/// Rewrites quantities in the canonical form of the API: `0.5` becomes `500m`.
 fn resources(resources: &mut ResourceRequirements) {
     resources.requests.iter_mut().chain(&mut resources.limits).for_each(amounts);
 }
 
-/// In lists of resources nothing is finer than a thousandth.
+/// In lists of resources, nothing is finer than a thousandth.
 fn amounts(list: &mut BTreeMap<String, WireQuantity>) {
     for wire in list.values_mut() {
         *wire = match Quantity::of(wire) {
@@ -152,7 +152,7 @@ fn amounts(list: &mut BTreeMap<String, WireQuantity>) {
     }
 }
 
-/// Who may use so much has asked for so much, unless it asks for something else.
+/// A limit is also the request, unless there is an explicit one.
 fn requests_from_limits(resources: &mut ResourceRequirements) {
     let limits = resources.limits.clone().unwrap_or_default();
     if limits.is_empty() {
@@ -164,7 +164,8 @@ fn requests_from_limits(resources: &mut ResourceRequirements) {
     }
 }
 
-/// A pod that says anything of its resources may use the huge pages that its containers may, unless it says something of them.
+/// Gives a pod that has any resources of its own the huge pages that its containers may use, unless it specifies its
+/// own.
 fn pod_huge_pages(pod: &mut Pod) {
     let of_containers = limits_of_containers(pod).into_iter();
     let pages = of_containers.filter(|(name, _)| name.starts_with("hugepages-")).map(|(name, amount)| {
@@ -184,8 +185,8 @@ fn pod_huge_pages(pod: &mut Pod) {
     }
 }
 
-/// The same for the pod as a whole, if it limits itself: it asks for what its containers ask for together, and for as much as
-/// it may use of what none of them asks for.
+/// Does the same for the pod as a whole, if it has limits: it requests the sum of what its containers request, and its
+/// limit of whatever none of them requests.
 fn pod_resources(pod: &mut Pod) {
     let asked = requests_of_containers(pod);
     let written = |(name, amount): (String, _)| {
@@ -209,10 +210,10 @@ fn pod_resources(pod: &mut Pod) {
     }
 }
 
-/// What a pod may use more of than it asks for.
+/// The resources whose limit may be higher than the request.
 const OVERCOMMITTED: [&str; 2] = ["cpu", "memory"];
 
-/// No tag is the tag `latest`, unless a digest says which image is meant.
+/// An image without a tag has the tag `latest`, unless a digest identifies it.
 fn is_latest(image: &str) -> bool {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     match name.rsplit('/').next().and_then(|last| last.split_once(':')) {

@@ -1,4 +1,5 @@
-//! What becomes of each field of a pod: it works, it is refused, or it is ignored and named. Nothing is ignored in silence.
+//! How each field of a pod is treated: it works, it is refused, or it is ignored with a remark. Nothing is ignored
+//! silently.
 
 mod table;
 
@@ -8,29 +9,29 @@ use crate::pod::NODE_CRITICAL;
 use crate::resource::Quantity;
 use table::{CLOSED_GATES, POD_SPEC};
 
-/// What becomes of a field.
+/// How a field is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It does what it does under a kubelet; with a note, if there is something to say.
+    /// It behaves as under a kubelet; with a note, if there is something to add.
     Works(&'static str),
-    /// As [`Verdict::Works`], and it has fields of its own.
+    /// As [`Verdict::Works`], and it has fields itself.
     Parts(&'static Type, &'static str),
-    /// A manifest that has it is not used, for this reason.
+    /// A manifest with this field is not used, for this reason.
     Refused(&'static str),
-    /// A manifest that has it is used without it, and a remark says this.
+    /// A manifest with this field is used without it, and this remark is reported.
     Ignored(&'static str),
 }
 
 use Verdict::{Ignored, Parts};
 
-/// A type of the API, and what becomes of its fields.
+/// A type of the API, and how its fields are treated.
 #[derive(Debug, PartialEq, Eq)]
 struct Type {
     name: &'static str,
     fields: &'static [(&'static str, Verdict)],
 }
 
-/// What is ignored, or in vain, in a pod as its author wrote it, with lines.
+/// Returns what is ignored, or in vain, in a pod as its author wrote it, with lines.
 pub(super) fn ignored(pod: &Node<'_>) -> Vec<(u32, Issue)> {
     let mut found = Vec::new();
     if let Some(spec) = pod.get("spec") {
@@ -102,7 +103,7 @@ fn note_resources(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)
     }
 }
 
-/// Thousandths of a byte are nearly always a slip of the pen: `100m` for `100Mi`.
+/// Thousandths of a byte are nearly always a typo: `100m` for `100Mi`.
 fn note_fractions(part: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let Some(resources) = part.get("resources") else { return };
     for list in ["limits", "requests"] {
@@ -123,7 +124,7 @@ fn note_fraction(bytes: &Node<'_>, path: impl Fn() -> String, found: &mut Vec<(u
     }
 }
 
-/// The API server refuses this, but only where the capability is called `CAP_SYS_ADMIN`.
+/// The API server refuses this, but only if the capability is called `CAP_SYS_ADMIN`.
 fn note_admin(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     let context = container.get("securityContext");
     let denied = context.and_then(|context| context.get("allowPrivilegeEscalation"));
@@ -138,7 +139,7 @@ fn note_admin(container: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>) {
     }
 }
 
-/// Only ports of containers are mapped off the host's network, as under a kubelet; those of sidecars are not.
+/// As under a kubelet, only the ports of containers off the host network are mapped; those of sidecars are not.
 fn note_host_ports(spec: &Node<'_>, found: &mut Vec<(u32, Issue)>) {
     if spec.get("hostNetwork").is_some_and(|given| given.value == Value::Bool(true)) {
         return;
@@ -169,7 +170,7 @@ fn note_size_limit(volume: &Node<'_>, path: &str, found: &mut Vec<(u32, Issue)>)
     }
 }
 
-/// Nothing is missed if the field says what happens anyway.
+/// Whether the field asks for anything: nothing is lost if it asks for what happens anyway.
 fn asks_for_something(name: &str, value: &Value<'_>) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -1,16 +1,16 @@
-//! Which kinds of objects a manifest may hold, and which of them a slip of the pen may have meant.
+//! The kinds of objects that a manifest may hold, and which of them a typo may have meant.
 
 use super::typed::alike;
 
-/// The one version that all of them have.
+/// The API version that all of them have.
 pub(super) const VERSION: &str = "v1";
 
 const SINGLE: &[&str] = &["Pod", "ConfigMap", "Secret"];
 const ALL: &[&str] = &["Pod", "ConfigMap", "Secret", "List", "PodList", "ConfigMapList", "SecretList"];
 
-/// One of our kinds, if that is what was meant: by this very name, or by one that is spelled alike.
+/// Returns the known kind that was meant, either by its exact name or by a similar spelling.
 pub(super) fn meant(kind: &str) -> Option<&'static str> {
-    // `NodeList` and `JobList` are two letters away from `PodList`, and mean what they say.
+    // `NodeList` and `JobList` are two letters away from `PodList`, but are meant as written.
     let is_list_of_others =
         kind.strip_suffix("List").is_some_and(|item| !item.is_empty() && alike(item, SINGLE).is_none());
     if is_list_of_others { None } else { alike(kind, ALL) }

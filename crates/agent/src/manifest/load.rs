@@ -1,4 +1,4 @@
-//! From the text of a file to its pods, config maps and secrets.
+//! Turns the text of a file into its pods, config maps and secrets.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,21 +17,22 @@ use super::{
     typed, validate,
 };
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifest {
     /// Pods, defaulted, valid and named for this node.
     pub pods: Vec<Arc<Pod>>,
-    /// Config maps and secrets beside them.
+    /// The config maps and secrets beside them.
     pub objects: Objects,
-    /// Remarks, and objects that are not used since another one has their name.
+    /// Remarks, and objects that are not used because another one has the same name.
     pub warnings: Vec<Problem>,
 }
 
-/// Reads a manifest: YAML or JSON, one document or several, single objects or lists of them.
+/// Loads a manifest: YAML or JSON, one document or several, single objects or lists of them.
 ///
 /// # Errors
-/// If anything in it cannot be used, with all that was found.
+///
+/// If anything in it cannot be used; returns all problems that were found.
 pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
     let whole = |issue| vec![Problem::error(origin.place.as_str(), issue)];
     if text.len() > LARGEST_MANIFEST {
@@ -65,7 +66,7 @@ pub fn load(text: &[u8], origin: &Origin) -> Result<Manifest, Vec<Problem>> {
     loading.finish()
 }
 
-/// Names are shown up to here: no valid one is longer.
+/// How much of a name is shown: no valid one is longer.
 const LONGEST_NAME: usize = 253;
 
 /// Far more than a node runs: a kubelet takes 110.
@@ -74,17 +75,17 @@ const MOST_PODS: usize = 1000;
 struct Loading<'a> {
     origin: &'a Origin,
     manifest: Manifest,
-    /// Good and bad.
+    /// Valid and invalid ones.
     pods_seen: usize,
     pod_names: BTreeSet<ObjectKey>,
     pod_uids: BTreeSet<String>,
     problems: Vec<Problem>,
-    /// Whether it cannot be used.
+    /// Whether the manifest cannot be used.
     is_spoilt: bool,
-    /// How many problems are not told of.
+    /// How many problems were left out.
     left_out: BTreeMap<Severity, usize>,
     document: usize,
-    /// A list says how much there is, even if that is nothing.
+    /// A list states what it has, even if that is nothing.
     has_list: bool,
 }
 
@@ -95,7 +96,7 @@ impl Loading<'_> {
             self.problems.push(Problem::error(self.origin.place.as_str(), Issue::Empty));
             self.is_spoilt = true;
         } else if is_empty && !self.is_spoilt {
-            // Nothing in it is of use: what was said of its documents is not a remark.
+            // Nothing in the file can be used, so the problems of its documents are not mere remarks.
             let of_documents = |problem: &&mut Problem| matches!(problem.issue, Issue::Kind { .. });
             for problem in self.problems.iter_mut().filter(of_documents) {
                 problem.severity = Severity::Error;
@@ -140,7 +141,7 @@ impl Loading<'_> {
         self.note_unknown(node);
         let items = match node.get("items").map(|items| (items.line, &items.value)) {
             Some((_, Value::List(items))) => &items[..],
-            // As Go writes a list with nothing in it.
+            // Go writes an empty list this way.
             Some((_, Value::Null)) => &[],
             wrong => {
                 let line = wrong.map_or(node.line, |(line, _)| line);
@@ -149,7 +150,7 @@ impl Loading<'_> {
             }
         };
         for item in items {
-            // Items of a typed list need not say what they are.
+            // Items of a typed list need not state their kind.
             match item.get("kind").and_then(Node::text) {
                 Some(_) => self.document(item),
                 None => self.object(item, of),
@@ -157,7 +158,7 @@ impl Loading<'_> {
         }
     }
 
-    /// A list is no type of ours to decode: its items say themselves what they are.
+    /// A list is not decoded as a type: its items state their own.
     fn note_unknown(&mut self, list: &Node<'_>) {
         const KNOWN: &[&str] = &["apiVersion", "kind", "metadata", "items"];
         let Value::Map(entries) = &list.value else { return };
@@ -189,7 +190,7 @@ impl Loading<'_> {
                 self.note_slips(node);
                 self.tell(node.line, None, Severity::Error, Issue::Kind { found, meant: None });
             }
-            // Left out with a remark, either of these would end a pod that runs.
+            // If either of these were left out with a remark, a running pod would be ended.
             Some(meant) if meant == kind => {
                 let issue = FieldError::Unsupported {
                     path: "apiVersion".to_owned(),
@@ -207,7 +208,7 @@ impl Loading<'_> {
         }
     }
 
-    /// A document that does not say what it is may say so in other letters.
+    /// Reports misspelt `apiVersion` and `kind` keys, in a document that lacks them.
     fn note_slips(&mut self, document: &Node<'_>) {
         const KNOWN: &[&str] = &["apiVersion", "kind"];
         let Value::Map(entries) = &document.value else { return };
@@ -241,12 +242,13 @@ impl Loading<'_> {
         if !self.pod_names.insert(key(&mut pod.metadata)) {
             self.tell(node.line, Some(subject), Severity::Error, Issue::Duplicate);
         } else if self.pod_uids.contains(&uid) {
-            // Nobody here knows which of them runs: it would be ended if the other one came first.
+            // It is not known here which of the two is running: that one would be ended if the other one came first.
             let issue = Issue::DuplicateUid(shown_name(&uid).to_owned());
             self.tell(node.line_of("metadata.uid"), Some(subject), Severity::Error, issue);
         } else if is_valid {
             self.pod_uids.insert(uid);
-            // A copy has room for what there is, and no more: what is read has a third more, for as long as it is kept.
+            // A copy has exactly the capacity it needs; what the decoder returns has a third more, for as long as it is
+            // kept.
             self.manifest.pods.push(Arc::new(pod.clone()));
         }
     }
@@ -278,7 +280,7 @@ impl Loading<'_> {
         }
     }
 
-    /// What nobody may change in a cluster is a file here, and whoever writes that file may.
+    /// In a cluster, nobody may change an immutable object; here it is a file, and anyone who can write the file may.
     fn note_immutable(&mut self, node: &Node<'_>, subject: &str, immutable: Option<bool>) {
         if immutable == Some(true) {
             let line = node.get("immutable").map_or(node.line, |field| field.line);
@@ -315,7 +317,7 @@ impl Loading<'_> {
     }
 
     fn tell(&mut self, line: u32, subject: Option<String>, severity: Severity, issue: Issue) {
-        // The first one of a name is as good as without the others.
+        // The first object with a name is just as good without the later ones.
         self.is_spoilt |= severity == Severity::Error && issue != Issue::Duplicate;
         let told = self.problems.iter().filter(|problem| problem.severity == severity).count();
         if told >= bounded::MOST {
@@ -342,7 +344,7 @@ fn subject(kind: &str, meta: &ObjectMeta) -> String {
     format!("{kind} {}/{}", shown_name(namespace), shown_name(meta.name.as_deref().unwrap_or_default()))
 }
 
-/// An object that is not decoded, by the name that it has in its document.
+/// Names an object that has not been decoded, by the name in its document.
 fn named(node: &Node<'_>, kind: &str) -> Option<String> {
     let name = node.get("metadata").and_then(|meta| meta.get("name")).and_then(Node::text)?;
     Some(format!("{kind} {}", shown_name(name))).filter(|_| !name.is_empty())
@@ -353,7 +355,7 @@ fn shown_name(name: &str) -> &str {
 }
 
 fn key(meta: &mut ObjectMeta) -> ObjectKey {
-    // An empty name is none.
+    // An empty name counts as none.
     meta.namespace = meta.namespace.take().filter(|namespace| !namespace.is_empty());
     let namespace = meta.namespace.get_or_insert_with(|| "default".to_owned()).clone();
     ObjectKey::new(namespace, meta.name.clone().unwrap_or_default())

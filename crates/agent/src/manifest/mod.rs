@@ -1,9 +1,9 @@
-//! Manifests: text in, pods out that the API server would have accepted, or problems that say where and why.
+//! Manifests: turns text into pods that the API server would have accepted, or into problems that say where and why.
 //!
 //! ```text
 //! text ─ tree (YAML, limits) ─ typed (types, unknown fields) ─ default ─ static_pod (name, UID) ─ validate ─ pods
 //! ```
-//! A file is taken whole or not at all.
+//! A file is used as a whole or not at all.
 
 pub mod annotation;
 mod bounded;

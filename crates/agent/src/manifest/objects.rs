@@ -1,4 +1,4 @@
-//! The config maps and secrets beside the pods of a source.
+//! The config maps and secrets that come with the pods of a source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde::{Deserialize, Serialize};
 
-/// An object by namespace and name.
+/// The namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// Its namespace.
@@ -17,7 +17,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The object `name` of `namespace`.
+    /// Creates the key of the object `name` in `namespace`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -29,23 +29,23 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// What the pods of one source may refer to.
+/// The objects that the pods of one source may refer to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
     /// Config maps.
     pub config_maps: BTreeMap<ObjectKey, Arc<ConfigMap>>,
-    /// Secrets; `stringData` is already in `data`.
+    /// Secrets; `stringData` is already merged into `data`.
     pub secrets: BTreeMap<ObjectKey, Arc<Secret>>,
 }
 
 impl Objects {
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.config_maps.is_empty() && self.secrets.is_empty()
     }
 
-    /// Whether the other has the very same objects, not only equal ones.
+    /// Whether the other has the very same objects, not merely equal ones.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         fn same<T>(ours: &BTreeMap<ObjectKey, Arc<T>>, theirs: &BTreeMap<ObjectKey, Arc<T>>) -> bool {
             let mut pairs = ours.iter().zip(theirs);
@@ -55,13 +55,13 @@ impl Objects {
         same(&self.config_maps, &other.config_maps) && same(&self.secrets, &other.secrets)
     }
 
-    /// A config map.
+    /// Returns a config map.
     #[must_use]
     pub fn config_map(&self, namespace: &str, name: &str) -> Option<&ConfigMap> {
         self.config_maps.get(&ObjectKey::new(namespace, name)).map(Arc::as_ref)
     }
 
-    /// A secret.
+    /// Returns a secret.
     #[must_use]
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&Secret> {
         self.secrets.get(&ObjectKey::new(namespace, name)).map(Arc::as_ref)

@@ -1,38 +1,38 @@
-//! What can be wrong with a manifest, as values: for logs, for `describe` and for the terminal.
+//! The problems of a manifest, as values: for logs, for `describe` and for the terminal.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Whether the manifest can be used all the same.
+/// Whether the manifest can be used nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It is used, but not all of it means what its author may think.
+    /// The manifest is used, but some of it does not mean what its author may think.
     Warning,
-    /// It is not used; what ran from its last good version goes on.
+    /// The manifest is not used; what was started from its last good version keeps running.
     Error,
 }
 
-/// One thing that is wrong, and where.
+/// One problem, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The file or URL.
     pub place: Arc<str>,
-    /// Which document of the file, from 1, empty ones not counted; none if it is about the whole file.
+    /// The document in the file, counted from 1 without empty ones; `None` if the problem concerns the whole file.
     pub document: Option<usize>,
-    /// Which line of the file, from 1.
+    /// The line in the file, counted from 1.
     pub line: Option<u32>,
-    /// What it is about, like `Pod default/web`, if that could be read.
+    /// The object concerned, such as `Pod default/web`, if that could be read.
     pub subject: Option<String>,
-    /// Whether the file is used.
+    /// Whether the file is used nevertheless.
     pub severity: Severity,
     /// What is wrong.
     pub issue: Issue,
 }
 
 impl Problem {
-    /// A reason not to use what is in `place`.
+    /// Creates a problem that keeps what is in `place` from being used.
     pub fn error(place: impl Into<Arc<str>>, issue: Issue) -> Self {
         Self {
             place: place.into(),
@@ -44,12 +44,12 @@ impl Problem {
         }
     }
 
-    /// A remark about `place`.
+    /// Creates a remark about `place`.
     pub fn warning(place: impl Into<Arc<str>>, issue: Issue) -> Self {
         Self { severity: Severity::Warning, ..Self::error(place, issue) }
     }
 
-    /// The same, about `subject`.
+    /// Returns the same problem, concerning `subject`.
     #[must_use]
     pub fn about(self, subject: impl Into<String>) -> Self {
         Self { subject: Some(subject.into()), ..self }
@@ -57,9 +57,9 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
-    /// `web.yaml:12 (document 2, Pod default/web): spec.containers[0].image: Required value`
+    /// Writes, for example, `web.yaml:12 (document 2, Pod default/web): spec.containers[0].image: Required value`.
     ///
-    /// Much of it comes from the file, and may be shown on a terminal: control characters are not.
+    /// Much of this comes from the file and may be shown on a terminal, so control characters are replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let f = &mut Printable(f);
         f.write_str(&self.place)?;
@@ -76,7 +76,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Writes control characters as what stands for characters that cannot be shown.
+/// Replaces control characters with the replacement character.
 struct Printable<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl fmt::Write for Printable<'_, '_> {
@@ -97,7 +97,7 @@ pub enum Issue {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// Somebody has not finished writing it.
+    /// It is still open for writing.
     #[error(
         "still open for writing; it will be read once it is closed (`fuser -v FILE` shows by which program)"
     )]
@@ -111,33 +111,33 @@ pub enum Issue {
         /// In bytes.
         limit: usize,
     },
-    /// There are too many pods in it.
+    /// It has too many pods.
     #[error("has more than {limit} pods, the limit for a manifest")]
     TooManyPods {
-        /// As many as there may be.
+        /// The most that it may have.
         limit: usize,
     },
-    /// The server did not give a manifest.
+    /// The server did not return a manifest.
     #[error("the server answered {0}")]
     Refused(String),
-    /// It is not YAML or JSON, or it is beyond the limits for it.
+    /// It is neither YAML nor JSON, or it exceeds the limits for them.
     #[error("{0}")]
     Syntax(String),
-    /// There is no document in it.
+    /// It has no documents.
     #[error("contains no document; write a Pod or an empty PodList, or remove it")]
     Empty,
-    /// There are only objects in it that other pods cannot see.
+    /// It has only objects that no other pods can see.
     #[error(
         "its config maps and secrets are unused: they serve only pods of the same path or URL, and there are none; \
          put both in one folder"
     )]
     ServesNobody,
-    /// The document is not an object of a kind we know.
+    /// The document is not an object of a known kind.
     #[error("{found} is not supported here; {}", meant_or_all(.meant))]
     Kind {
-        /// What it says it is, like `apps/v1 Deployment`.
+        /// The kind it claims to be, such as `apps/v1 Deployment`.
         found: String,
-        /// A kind that we know and that is spelled alike.
+        /// A known kind with a similar spelling.
         meant: Option<&'static str>,
     },
     /// A field has a value of the wrong type.
@@ -148,15 +148,15 @@ pub enum Issue {
         /// What was expected.
         message: String,
     },
-    /// A field that no such object has.
+    /// A field that this type of object does not have.
     #[error("{path}: unknown field, ignored{}", .meant.as_ref().map(|field| format!("; did you mean {field:?}?")).unwrap_or_default())]
     UnknownField {
         /// The field.
         path: String,
-        /// A field that is spelled alike.
+        /// A known field with a similar spelling.
         meant: Option<&'static str>,
     },
-    /// A field that means something in a cluster, but nothing here.
+    /// A field that has a meaning in a cluster, but none here.
     #[error("{path}: ignored: {what}")]
     IgnoredField {
         /// The field.
@@ -164,7 +164,7 @@ pub enum Issue {
         /// What happens instead.
         what: &'static str,
     },
-    /// A field that works, but hardly as its author hopes.
+    /// A field that works, but hardly in the way its author hopes.
     #[error("{path}: {what}")]
     FieldInVain {
         /// The field.
@@ -175,27 +175,27 @@ pub enum Issue {
     /// A value that the API server would refuse.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// Another object of that kind has the name.
+    /// Another object of that kind has the same name.
     #[error("FailedValidation: another object has this name; this one is ignored")]
     Duplicate,
-    /// Another object of that kind has the name, in that place.
+    /// Another object of that kind, in that place, has the same name.
     #[error("FailedValidation: the name is already taken by {0}; this one is ignored")]
     DuplicateOf(String),
-    /// There is more to tell of the file than anybody reads.
+    /// The file has more problems than anybody would read.
     #[error("{count} more problems not shown")]
     LeftOut {
-        /// How much.
+        /// How many were left out.
         count: usize,
     },
-    /// Another pod has the UID.
+    /// Another pod has the same UID.
     #[error("FailedValidation: another pod has the UID {0}; this one is ignored")]
     DuplicateUid(String),
 }
 
-/// A value that is not allowed, in the words of the API server.
+/// A value that is not allowed, in the API server's words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum FieldError {
-    /// It must be given.
+    /// It is required.
     #[error("{path}: Required value{}", after_colon(.detail))]
     Required {
         /// The field.
@@ -208,22 +208,22 @@ pub enum FieldError {
     Invalid {
         /// The field.
         path: String,
-        /// Its value, strings in quotes.
+        /// Its value, with strings in quotes.
         value: String,
         /// What is allowed.
         detail: String,
     },
-    /// Its value is not one of those that exist.
+    /// Its value is not one of the supported ones.
     #[error("{path}: Unsupported value: {value:?}: supported values: {}", quoted(.supported))]
     Unsupported {
         /// The field.
         path: String,
         /// Its value.
         value: String,
-        /// Those that exist.
+        /// The supported values.
         supported: &'static [&'static str],
     },
-    /// Another one has that value.
+    /// Another item has the same value.
     #[error("{path}: Duplicate value: {value:?}")]
     Duplicate {
         /// The field.
@@ -231,7 +231,7 @@ pub enum FieldError {
         /// The value.
         value: String,
     },
-    /// It may not be given here.
+    /// It must not be given here.
     #[error("{path}: Forbidden: {detail}")]
     Forbidden {
         /// The field.
@@ -247,20 +247,20 @@ pub enum FieldError {
         /// The name.
         value: String,
     },
-    /// There is too much of it.
+    /// It is too long.
     #[error("{path}: Too long: may not be more than {limit} {unit}")]
     TooLong {
         /// The field.
         path: String,
-        /// How much there may be.
+        /// The most that is allowed.
         limit: usize,
-        /// Of what.
+        /// The unit of the limit.
         unit: &'static str,
     },
 }
 
 impl FieldError {
-    /// The field that is wrong.
+    /// Returns the path of the field that is wrong.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -275,7 +275,7 @@ impl FieldError {
     }
 }
 
-/// The beginning of a text that may be as long as the file it comes from: at most so many bytes.
+/// Returns the beginning of a text that may be as long as the file it comes from: at most `most` bytes.
 pub(super) fn beginning(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {

@@ -1,4 +1,5 @@
-//! A pod that no API server made: it gets a name of this node, and a UID that changes whenever its manifest does.
+//! Static pods, which no API server has created: they get a name with the node's in it, and a UID that changes whenever
+//! the manifest does.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::annotation;
 use crate::fnv::Fnv128;
 use crate::source::SourceKind;
 
-/// Where a manifest was found, by which node, and when.
+/// Where, when and by which node a manifest was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The kind of source.
@@ -26,7 +27,8 @@ pub struct Origin {
 /// Gives the pod its identity on this node.
 pub(super) fn adopt(pod: &mut Pod, origin: &Origin) {
     let meta = &mut pod.metadata;
-    // Who writes a manifest wants a pod: that another of its name was being deleted when it was copied is no wish.
+    // Whoever writes a manifest wants a pod: that another pod of this name was being deleted when it was copied means
+    // nothing.
     (meta.deletion_timestamp, meta.deletion_grace_period_seconds) = (None, None);
     let given = pod.metadata.uid.take().filter(|uid| !uid.is_empty());
     let uid = given.unwrap_or_else(|| uid(pod, origin));
@@ -51,7 +53,7 @@ pub(super) fn adopt(pod: &mut Pod, origin: &Origin) {
     pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() });
 }
 
-/// A pod of this node's own files stays whatever the node is tainted with.
+/// A pod from this node's own files stays, whatever taints the node has.
 fn tolerate_everything(tolerations: &mut Vec<Toleration>) {
     let everything = Toleration {
         operator: Some("Exists".to_owned()),
@@ -68,7 +70,7 @@ fn uid(pod: &Pod, origin: &Origin) -> String {
         SourceKind::Http | SourceKind::Api => "url",
     };
     let mut hash = Fnv128::default();
-    // Maps are sorted and structs have an order, so equal pods have equal texts.
+    // Maps are sorted and structs have a fixed order, so equal pods have equal texts.
     pod.serialize(&mut serde_json::Serializer::new(&mut hash))
         .unwrap_or_else(|error| hash.add(error.to_string().as_bytes()));
     hash.add(format!("host:{}", origin.node_name).as_bytes());

@@ -1,6 +1,6 @@
-//! The text of a manifest as a tree of values that know their lines. YAML is read with limits that no honest manifest
-//! meets, so that a hostile one costs little memory and little time. JSON is YAML, too, but for one thing: several values may
-//! follow each other as they are.
+//! The text of a manifest as a tree of values that know their lines. YAML is parsed with limits that no honest manifest
+//! reaches, so that a hostile one costs little memory and time. JSON is parsed as YAML, with one exception: several
+//! JSON values may follow one another without separators.
 
 mod json;
 
@@ -15,29 +15,29 @@ use serde_saphyr::{DefaultMessageFormatter, Error, Location, MessageFormatter, S
 
 use super::problem::beginning;
 
-/// The most a manifest may be, in bytes.
+/// The maximum size of a manifest, in bytes.
 pub const LARGEST_MANIFEST: usize = 10 << 20;
 
 const MOST_DOCUMENTS: usize = 1024;
 const MOST_NODES: usize = 100_000;
 const DEEPEST: usize = 32;
-/// With aliases written out.
+/// The maximum size after alias expansion.
 const MOST_TEXT: usize = 2 * LARGEST_MANIFEST;
-/// Anchors are for a few lines said twice. What all aliases together may add to a file is bounded by these.
+/// Anchors serve to avoid repeating a few lines. These limits bound what all aliases together may add to a file.
 const MOST_ALIASES: usize = 1000;
 const MOST_ALIASED_NODES: usize = 50_000;
 const MOST_ANCHORED_BYTES: usize = 64 << 10;
 
-/// So much of a file is shown in a message about it.
+/// How much of a file a message about it may quote.
 const LONGEST_QUOTE: usize = 256;
 
-/// A value, and where it is.
+/// A value, and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node<'a> {
-    /// From 1; 0 if nobody knows.
+    /// The line, counted from 1; 0 if unknown.
     pub(super) line: u32,
     pub(super) value: Value<'a>,
-    /// Where it is written, in bytes, if it is a number that is too large for one.
+    /// The byte range of the source text, if it is a number that is too large to be one.
     too_large: Option<Range<usize>>,
 }
 
@@ -53,14 +53,14 @@ pub(super) enum Value<'a> {
     Map(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
-/// Text that is not a tree.
+/// A text that cannot be parsed into a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxError {
     pub(super) line: Option<u32>,
     pub(super) message: String,
 }
 
-/// The documents of a text, without the empty ones.
+/// Returns the documents of a text, without the empty ones.
 pub(super) fn documents(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
     yaml(text).or_else(|error| json::documents(text).unwrap_or(Err(error)))
 }
@@ -82,7 +82,7 @@ fn yaml(text: &str) -> Result<Vec<Node<'_>>, SyntaxError> {
             max_replay_stack_depth: 16,
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
-        // As Kubernetes reads YAML: `defaultMode: 0644` is octal.
+        // Kubernetes reads YAML the same way: `defaultMode: 0644` is octal.
         legacy_octal_numbers: true,
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         with_snippet: false,
@@ -113,7 +113,7 @@ fn syntax_error(error: &Error) -> SyntaxError {
             format!("has the key {:?} twice in the same map", beginning(key, LONGEST_QUOTE))
         }
         Error::NullIntoString { .. } => "has a value without a key before the colon".to_owned(),
-        // The place is told apart, and the text may have come from the file.
+        // The location is reported separately, and the text may have come from the file.
         other => beginning(&DefaultMessageFormatter.format_message(other), LONGEST_QUOTE)
             .replace(char::is_control, " "),
     };
@@ -122,7 +122,7 @@ fn syntax_error(error: &Error) -> SyntaxError {
 }
 
 impl<'a> Node<'a> {
-    /// What looks like a number and is too large for one is text, as for Kubernetes: the short hash `123e4567`, for one.
+    /// What looks like a number but is too large is a string, as in Kubernetes: the short hash `123e4567`, for example.
     fn spell_out(&mut self, text: &'a str) {
         match &mut self.value {
             Value::List(items) => items.iter_mut().for_each(|item| item.spell_out(text)),
@@ -139,7 +139,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How many values there are in it, with itself.
+    /// Returns the number of values in this tree, including itself.
     fn count(&self) -> usize {
         1 + match &self.value {
             Value::List(items) => items.iter().map(Node::count).sum(),
@@ -148,7 +148,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// It begins so many lines further down than it was thought to.
+    /// Moves the tree down by this many lines.
     fn move_down(&mut self, lines: u32) {
         self.line = self.line.saturating_add(lines);
         match &mut self.value {
@@ -158,7 +158,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of a key, if this is a map that has it.
+    /// Returns the value of a key, if this is a map that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Node<'a>> {
         match &self.value {
             Value::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, node)| node),
@@ -173,8 +173,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The line of a field by a path like `spec.containers[0].ports[1].name`: of the field itself, or else of the
-    /// innermost thing round it that is there.
+    /// Returns the line of a field by a path such as `spec.containers[0].ports[1].name`, or of the innermost existing
+    /// parent.
     pub(super) fn line_of(&self, path: &str) -> u32 {
         let mut node = self;
         let mut rest = path;
@@ -259,7 +259,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
         Ok(i64::try_from(value).map_or(Value::Unsigned(value), Value::Signed))
     }
 
-    /// As Kubernetes reads YAML: `30.0`, `3e1` and `08` are whole numbers.
+    /// Kubernetes reads YAML the same way: `30.0`, `3e1` and `08` are integers.
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
         Ok(whole(value).map_or(Value::Float(value), Value::Signed))
     }
@@ -300,7 +300,7 @@ fn whole(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && range.contains(&value)).then_some(value as i64)
 }
 
-/// The key of a map is text, whatever it looks like.
+/// A key of a map, which is always text, whatever it looks like.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {

@@ -1,5 +1,5 @@
-//! From a tree of values to a typed object, as strict as the API server: a number is not a string, and `null` is as good
-//! as nothing. Errors and unknown fields know their path and line.
+//! Decodes a tree of values into a typed object, as strictly as the API server: a number is not a string, and `null` is
+//! the same as absent. Errors and unknown fields have their path and line.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -18,11 +18,11 @@ use super::bounded::Bounded;
 use super::problem::beginning;
 use super::tree::{Node, Value};
 
-/// The most that one list may have. Types are large even where the text is short: `{}` is a container of a kilobyte.
+/// The maximum length of a list. Types are large even where their text is short: `{}` is a container of a kilobyte.
 const MOST_ITEMS: usize = 5000;
-/// Paths are shown up to here: keys of maps may be as long as the file.
+/// How much of a path is shown: keys of maps may be as long as the file.
 const LONGEST_PATH: usize = 512;
-/// So many characters of a value are shown.
+/// How many characters of a value are shown.
 const LONGEST_VALUE: usize = 40;
 
 /// A value of the wrong type.
@@ -38,11 +38,11 @@ pub(super) struct TypeError {
 pub(super) struct UnknownField {
     pub(super) path: String,
     pub(super) line: u32,
-    /// A field of the type that is spelled alike.
+    /// A field of the type with a similar spelling.
     pub(super) meant: Option<&'static str>,
 }
 
-/// The object in a tree, and the fields that it does not have.
+/// Returns the object in a tree, and the fields that its type does not have.
 pub(super) fn decode<T: DeserializeOwned + Resource>(
     node: &Node<'_>,
 ) -> Result<(T, Bounded<UnknownField>), TypeError> {
@@ -57,9 +57,9 @@ pub(super) fn decode<T: DeserializeOwned + Resource>(
     }
 }
 
-/// Where we are: a list on the stack, written down only if there is something to say.
+/// The current path: a linked list on the stack, rendered only if there is something to report.
 enum Place<'p> {
-    /// Of an object of this kind.
+    /// The root of an object of this kind.
     Root(&'static str),
     Field(&'p Place<'p>, &'p str),
     Key(&'p Place<'p>, &'p str),
@@ -71,7 +71,7 @@ impl Place<'_> {
         beginning(&self.to_string(), LONGEST_PATH).to_owned()
     }
 
-    /// Whether what is here may be a secret, and is not shown to anybody.
+    /// Whether the value here may be a secret, and must not be shown.
     fn is_secret(&self) -> bool {
         match self {
             Self::Root(_) => false,
@@ -93,7 +93,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// An error that learns its place on the way out.
+/// An error that acquires its place on the way out.
 #[derive(Debug)]
 struct Failure {
     message: String,
@@ -114,7 +114,7 @@ impl de::Error for Failure {
     }
 }
 
-/// What a type calls itself, in the words of a manifest.
+/// Names an expected type in the terms of a manifest.
 fn named(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
         "IntOrString" => "a whole number or a string".to_owned(),
@@ -123,7 +123,7 @@ fn named(expected: &dyn Expected) -> String {
     }
 }
 
-/// What was found instead.
+/// Describes what was found instead.
 struct Found<'a>(Unexpected<'a>);
 
 impl fmt::Display for Found<'_> {
@@ -192,7 +192,7 @@ impl<'t> Reader<'t, '_> {
         self.located(Err(de::Error::custom(message)))
     }
 
-    /// Where plain text belongs instead of here, if this may be a place of bytes.
+    /// Returns where plain text belongs instead, if this may be a place for bytes.
     fn place_of_plain_text(&self) -> Option<&'static str> {
         match self.place {
             Place::Key(Place::Field(Place::Root(_), "data"), _) => Some("stringData"),
@@ -201,7 +201,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// A text that stands for itself.
+    /// Visits a text as it is.
     fn text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure>
     where
         't: 'de,
@@ -216,7 +216,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// A whole number within these limits.
+    /// Visits an integer within these limits.
     fn number<'de, V: Visitor<'de>>(
         self,
         limits: RangeInclusive<i64>,
@@ -267,13 +267,14 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         }
     }
 
-    /// A text that stands for something else: of the places of plain text and of bytes, those of bytes.
+    /// Visits a text that is not taken as it is: where both plain text and bytes are possible, the types of bytes come
+    /// here.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         match (&self.node.value, self.place_of_plain_text()) {
             (Value::Text(text), Some(plain)) => {
-                // As programs print it that break lines.
+                // Programs that wrap lines print it this way.
                 let unbroken: String = text.chars().filter(|char| !matches!(char, '\r' | '\n')).collect();
-                // Nothing is said of the text: it may be a secret.
+                // The message does not quote the text, which may be a secret.
                 let explained = |_: Failure| {
                     <Failure as de::Error>::custom(format_args!(
                         "must be base64; put plain text under {plain}"
@@ -352,7 +353,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         self.entries(Some(fields), visitor)
     }
 
-    /// The generated types ask for this when they do not know a field.
+    /// The generated types call this for fields that they do not know.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         self.unknown.borrow_mut().push(|| {
             let path = self.place.shown();
@@ -387,7 +388,7 @@ struct Entries<'t, 'p> {
     entries: std::slice::Iter<'t, (std::borrow::Cow<'t, str>, Node<'t>)>,
     value: Option<(&'t str, &'t Node<'t>)>,
     map: Reader<'t, 'p>,
-    /// Those of the type; none if it is a map with keys of the user's.
+    /// The fields of the type; `None` if it is a map with arbitrary keys.
     fields: Option<&'static [&'static str]>,
 }
 
@@ -413,8 +414,8 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
     }
 }
 
-/// A known name that may have been meant: the same but for upper and lower case, or one or two slips away (a letter too many, too
-/// few or wrong, or two that changed places).
+/// Returns a known name that may have been meant: one that differs only in case or by one or two typos (a letter too
+/// many, too few or wrong, or two that are swapped).
 pub(super) fn alike(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
     let allowed = if name.len() > 5 { 2 } else { 1 };
     known

@@ -39,7 +39,7 @@ fn with(mut pod: Pod, change: impl FnOnce(&mut Pod)) -> Pod {
     pod
 }
 
-/// The differences, as `(operation, UIDs)`.
+/// Returns the differences, as `(operation, UIDs)`.
 fn apply(merge: &mut Merge, source: &SourceId, pods: &[Pod]) -> Vec<(Operation, Vec<String>)> {
     let set: Vec<Arc<Pod>> = pods.iter().cloned().map(Arc::new).collect();
     let merged = merge.apply(source, &set);
@@ -246,7 +246,7 @@ fn ready_when_every_source_was_delivered() {
     assert!(SourcesReady::new([]).all());
 }
 
-/// Sets of a few pods whose names and UIDs collide now and then.
+/// Generates sets of a few pods whose names and UIDs sometimes collide.
 fn sets() -> impl Strategy<Value = Vec<(bool, Vec<Pod>)>> {
     let pod = (0..4_u8, 0..3_u8, 0..2_u8, 0..3_u8, any::<bool>()).prop_map(
         |(uid, name, namespace, image, deleting)| {
@@ -266,7 +266,7 @@ fn sets() -> impl Strategy<Value = Vec<(bool, Vec<Pod>)>> {
     prop::collection::vec((any::<bool>(), prop::collection::vec(pod, 0..6)), 0..12)
 }
 
-/// What a reader of the differences believes.
+/// Applies the differences as a reader would.
 fn replay(known: &mut BTreeMap<(SourceId, PodUid), Arc<Pod>>, deltas: &[Delta]) {
     for delta in deltas {
         for pod in &delta.pods {
@@ -326,7 +326,7 @@ proptest! {
         };
         for (from_api, set) in sets {
             let source = if from_api { api() } else { file() };
-            // Of those that claim the same, the first counts: without them there is no first.
+            // Among pods that claim the same, the first one wins: without duplicates, the order cannot matter.
             let set: Vec<Arc<Pod>> = set.into_iter().map(Arc::new).collect();
             let set: Vec<Arc<Pod>> = without_duplicates(&set, &BTreeMap::new()).0.into_iter().map(|(_, pod)| pod).collect();
             let reversed: Vec<Arc<Pod>> = set.iter().rev().cloned().collect();

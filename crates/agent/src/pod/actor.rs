@@ -5,7 +5,7 @@
 //!   ▲                                                                                       │
 //!   └───────── idle, until mail or the time to try again ◀──────────────────────────────────┘
 //! ```
-//! It keeps nothing that could not be read again: an actor that is lost is simply made anew.
+//! It keeps nothing that cannot be read again: an actor that panics is simply replaced by a new one.
 
 mod ends;
 mod farewell;
@@ -55,22 +55,22 @@ pub(crate) struct Actor<R> {
     mailbox: Arc<Mailbox>,
     uid: PodUid,
     lifecycle: Lifecycle,
-    /// Whose pod it is.
+    /// The source of the pod.
     source: Option<SourceId>,
     objects: Arc<Objects>,
     probes: PodProbes<R>,
-    /// What the probes said when this was last looked at.
+    /// The verdicts of the probes when they were last read.
     verdicts: Verdicts,
     memory: Memory,
     journal: Journal,
-    /// What was last published, by this agent or by the one before it.
+    /// The status that was last published, by this agent or the one before it.
     said: Option<ApiStatus>,
     /// Whether the node refused the pod before it was started.
     is_rejected: bool,
     last_words: LastWords,
-    /// Pods on the host's network can be reached there.
+    /// Where pods on the host's network can be reached.
     host_ips: HostIps,
-    /// What was last told of the runtime: the status that is acted on, but for what has ended since.
+    /// The status of the runtime that was last published: the one that is acted on, but for what has ended since.
     shown: Option<Arc<PodStatus>>,
     /// Whether the pod needs a sandbox, as far as is known.
     lacks_sandbox: bool,
@@ -78,49 +78,49 @@ pub(crate) struct Actor<R> {
     /// When something was last done to the pod: older statuses are not acted on.
     acted: Stamp,
     tenure: Tenure,
-    /// Whether an agent before this one may have begun the pod: its folder is made first.
+    /// Whether an earlier agent may have started the pod: its folder is made before anything else of it.
     had_folder: bool,
     /// Until when nothing can be done to keep the pod running.
     sync_held_until: Option<Stamp>,
     farewell: Farewell,
-    /// Why the pod does not get what its manifest says yet.
+    /// Why the pod does not get the resources of its manifest yet.
     resize_pending: Option<ResizePending>,
-    /// What was told of the change of resources that is under way, if it was told by this agent.
+    /// The message about the resize in progress, if this agent published one.
     resizing: Option<String>,
-    /// Whether what another agent may have left undone of a pod that runs already was done, if it did.
+    /// Whether the pod, if it already runs, has been given what an earlier agent may have left undone.
     is_taken_over: bool,
-    /// Whether the files of volumes may be out of date. They may have changed while no agent was there, and anything may
-    /// have happened to them since the last look.
+    /// Whether the files of volumes may be out of date. They may have changed while no agent was running, and anything
+    /// may have happened to them since they were last checked.
     refresh_volumes: bool,
     refresh: Option<Refresh>,
-    /// When people are told next what a pod waits for that may not begin yet.
+    /// When to report again what a pod waits for that may not start yet.
     tell_of_wait: Option<Stamp>,
-    /// How long to wait at first, in place of an actor that was lost.
+    /// How long to wait first, if the previous actor panicked.
     after_loss: Option<Duration>,
 }
 
-/// What an actor is made from.
+/// What an actor is built from.
 pub(crate) struct Parts<R> {
     pub(crate) tools: Arc<Tools<R>>,
     pub(crate) pleg: pleg::Handle,
     pub(crate) board: Board,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) pod: Arc<Pod>,
-    /// Whose pod it is; nothing for one that no source wants.
+    /// The source of the pod; `None` if no source wants it.
     pub(crate) source: Option<SourceId>,
     pub(crate) objects: Arc<Objects>,
-    /// Whose pod of the same name it has to wait for.
+    /// The source of the pod of the same name that it has to wait for.
     pub(crate) behind: Option<SourceId>,
-    /// How long to wait, if it comes in place of one that was lost.
+    /// How long to wait first, if it replaces an actor that panicked.
     pub(crate) after_loss: Option<Duration>,
-    /// What is told of the pod's life before, if it begins anew.
+    /// The events of the pod's previous life, if it is restarted.
     pub(crate) journal: Option<Journal>,
 }
 
 enum Next {
-    /// Go on at once.
+    /// Continue at once.
     Again,
-    /// Nothing to do before mail comes, or this moment.
+    /// Nothing to do before mail arrives, or before this moment.
     Idle(Option<Stamp>),
     /// Nothing is left of the pod.
     Gone,
@@ -177,11 +177,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Runs until nothing is left of the pod but what is told of it, or the PLEG ends.
+    /// Runs until nothing is left of the pod but its events, or until the PLEG ends.
     pub(crate) async fn run(mut self) -> Journal {
         if let Some(pause) = self.after_loss {
             tokio::time::sleep(pause).await;
-            // What was done last may not show yet.
+            // The effect of the last action may not show yet.
             self.note_action();
         }
         self.recall().await;
@@ -193,7 +193,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
                 self.refresh = None;
             }
             let begun = self.tools.clock.stamp();
-            // On the heap, so that an actor that waits, as nearly all do, is small.
+            // Boxed, so that an actor that is waiting, as nearly all are, stays small.
             let next = match self.lifecycle.clone() {
                 Lifecycle::Pending { pod } => self.wait_for_predecessor(&pod),
                 Lifecycle::Syncing { pod } => Box::pin(self.sync(&pod)).await,
@@ -211,7 +211,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.journal
     }
 
-    /// Waits for mail, for news of the probes, for another address of the pod, or for that moment.
+    /// Waits for mail, for a change of the probes, for another address of the pod, or for that moment.
     async fn idle(&mut self, mut until: Option<Stamp>) {
         let is_on_host_network = spec::uses_host_network(self.lifecycle.pod());
         loop {
@@ -261,7 +261,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// What the next round is, for the numbers.
+    /// Classifies the next round for the metrics.
     fn operation(&self, mail: &Mail) -> Operation {
         match &self.lifecycle {
             Lifecycle::Terminated { .. } => Operation::Terminated,
@@ -326,10 +326,11 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let shown = self.shown.clone().unwrap_or(status);
         self.publish(&shown);
         if outcome.acted && is_resized {
-            // What containers use shows in no list: nobody would notice.
+            // The resources of containers do not show in any list, so the PLEG would not notice the change.
             self.pleg.reinspect(&self.uid);
         }
-        // What probes said meanwhile was told, but nobody has planned by it: they say it once.
+        // Verdicts that arrived in the meantime were published, but no plan is based on them yet, and probes signal
+        // each only once.
         if outcome.acted || self.verdicts != planned_by {
             return Next::Again;
         }
@@ -345,8 +346,9 @@ impl<R: Runtime + ImageStore> Actor<R> {
         (*plan == Plan::EndPod && !farewell::is_up(status)).then_some(Failure::SandboxLost)
     }
 
-    /// A pod that was there before this agent has its group already, but its class must weigh it, too. Its folder shows whose
-    /// it is to whoever has no agent to ask, and another agent may have had another data folder.
+    /// Does for a pod that is older than this agent what an earlier agent may have left undone. Its control group
+    /// exists already, but the weight of its QoS class must include it as well. Its folder shows to commands that find
+    /// no agent whose pod it is, and the earlier agent may have had another data folder.
     async fn take_over(&self, pod: &Arc<Pod>) {
         let (tools, found, uid) = (self.tools.clone(), pod.clone(), self.uid.clone());
         let taken = off_thread(move || {
@@ -363,8 +365,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Carries out a plan; `None` if the pod was ended in the middle of it. What happens meanwhile is told at once: acting
-    /// may take as long as an image takes to come.
+    /// Carries out a plan; `None` if the pod was ended in the middle of it. What happens in the meantime is published
+    /// at once: acting may take as long as pulling an image.
     async fn act(
         &mut self,
         pod: &Arc<Pod>,
@@ -374,7 +376,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
     ) -> Option<Outcome> {
         let (mailbox, tools, objects) = (self.mailbox.clone(), self.tools.clone(), self.objects.clone());
         let (journal, unbroken) = (self.journal.clone(), self.unbroken.clone());
-        // What is told meanwhile is told by what stood in the way before, and noted here.
+        // What is published in the meantime uses `self.memory`, which still has the earlier troubles, and is noted
+        // there.
         let mut memory = self.memory.clone();
         let (reached, mut milestones) = mpsc::channel(1);
         let outcome = {
@@ -409,7 +412,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             let mail = self.mailbox.take();
             self.read(mail);
             self.publish_again();
-            // What it makes must show in the next status, or nobody would ever see it.
+            // Whatever is still being made must show in the next status, or it would never be seen.
             self.unbroken.settled().await;
         }
         if outcome.as_ref().is_none_or(|outcome| outcome.acted) {
@@ -418,7 +421,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         outcome
     }
 
-    /// A status that was read after the last action. An order to end is not kept waiting.
+    /// Returns a status that was read after the last action. An order to end interrupts the wait.
     async fn fresh_status(&mut self) -> Result<Arc<PodStatus>, Next> {
         let may_be_interrupted = matches!(self.lifecycle, Lifecycle::Syncing { .. });
         let answer = loop {
@@ -434,7 +437,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             Ok(Ok(status)) => {
                 self.memory.observe(&status, self.tools.clock.now());
                 self.journal.learn_names(&status);
-                // A UID that cannot be a folder was refused with its manifest.
+                // A UID that cannot be a folder name was rejected with its manifest.
                 if let Ok(directory) = self.tools.settings.data.pod(self.uid.as_str()) {
                     let disk = self.unbroken.files.clone();
                     self.last_words.hear(self.lifecycle.pod(), &status, &directory, &disk).await;
@@ -444,7 +447,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             }
             Ok(Err(error)) => {
                 self.journal.warning(None, "FailedSync", format!("error determining status: {error}"));
-                // The PLEG asks again by itself, and tells when there is an answer.
+                // The PLEG retries by itself, and sends an event when there is an answer.
                 Err(Next::Idle(Some(self.tools.clock.stamp().plus(self.tools.settings.retry))))
             }
             Err(pleg::Closed) => Err(Next::Gone),
@@ -452,7 +455,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 
     fn note_action(&mut self) {
-        // First the moment, then the nudge: so the look that it leads to is newer.
+        // The stamp is taken before the nudge, so that the look it leads to is newer.
         self.acted = self.tools.clock.stamp();
         self.pleg.nudge(&self.uid);
     }

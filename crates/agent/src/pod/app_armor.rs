@@ -1,13 +1,14 @@
-//! Which `AppArmor` profile a container has.
+//! The `AppArmor` profile of a container.
 
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, Pod};
 
-/// Before its name, the annotation of a container's profile: older manifests have that instead of the field.
+/// The annotation of a container's profile, up to the name of the container: older manifests have it instead of the
+/// field.
 pub(crate) const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The container's own profile, else that of its annotation, else the pod's.
+/// Returns the container's own profile, else that of its annotation, else the pod's.
 pub(crate) fn effective_app_armor<'a>(
     pod: &'a Pod,
     container: &'a Container,
@@ -21,7 +22,7 @@ pub(crate) fn effective_app_armor<'a>(
     own.map(Cow::Borrowed).or_else(|| annotated().map(Cow::Owned)).or_else(|| of_pod().map(Cow::Borrowed))
 }
 
-/// The annotation's value: an empty one says nothing.
+/// Reads the value of the annotation; an empty one counts as none.
 pub(crate) fn read(value: &str) -> Result<Option<AppArmorProfile>, &'static str> {
     let profile = |kind: &str, name: Option<&str>| AppArmorProfile {
         type_: kind.to_owned(),

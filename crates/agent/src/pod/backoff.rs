@@ -1,6 +1,6 @@
-//! How long to wait before trying again: 10 seconds, doubling up to 5 minutes, forgotten after 10 minutes in peace.
+//! How long to wait before trying again: 10 seconds, doubling up to 5 minutes, forgotten after 10 quiet minutes.
 //!
-//! Values only. Moments are [`Stamp`]s, so a clock that is set changes nothing.
+//! Values only. Moments are [`Stamp`]s, so setting the clock changes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use pleg::Stamp;
 pub struct Growth {
     /// The first wait.
     pub initial: Duration,
-    /// The longest.
+    /// The longest wait.
     pub max: Duration,
 }
 
@@ -24,7 +24,7 @@ impl Default for Growth {
 }
 
 impl Growth {
-    /// A back-off that never waits longer than `max`.
+    /// Returns a growth that never exceeds `max`.
     #[must_use]
     pub fn up_to(max: Duration) -> Self {
         let default = Self::default();
@@ -32,12 +32,12 @@ impl Growth {
     }
 }
 
-/// After how long in peace the past is forgotten, however long the longest wait is.
+/// How long it must be quiet until the past is forgotten, however long the longest wait is.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// What was tried; another thing starts afresh.
+    /// What was tried; anything else starts afresh.
     what: Arc<str>,
     delay: Duration,
     updated: Stamp,
@@ -46,7 +46,7 @@ struct Entry {
 /// A wait that is not over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// How long it is in all.
+    /// How long it is in total.
     pub(crate) delay: Duration,
     /// When it is over.
     pub(crate) until: Stamp,
@@ -64,7 +64,7 @@ impl Backoffs {
         Self { growth, entries: BTreeMap::new() }
     }
 
-    /// The wait that `name` is in, for trying `what` after something that ended at `ended`.
+    /// Returns the wait that `name` is in, for trying `what` after something that ended at `ended`.
     pub(crate) fn wait(&self, name: &str, what: &str, ended: Stamp, now: Stamp) -> Option<Wait> {
         let entry = self.entries.get(name).filter(|entry| &*entry.what == what)?;
         let is_forgotten = entry.updated.until(ended) > FORGOTTEN_AFTER;
@@ -84,7 +84,7 @@ impl Backoffs {
         self.entries.insert(name.into(), Entry { what: what.into(), delay, updated: now });
     }
 
-    /// The wait that `name` is in since its last failure.
+    /// Returns the wait that `name` is in since its last failure.
     pub(crate) fn wait_since_failure(&self, name: &str, now: Stamp) -> Option<Wait> {
         let entry = self.entries.get(name)?;
         let until = entry.updated.plus(entry.delay);

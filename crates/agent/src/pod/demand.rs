@@ -1,8 +1,8 @@
-//! What a pod asks for as a whole: the sum over its containers, as the kubelet and the scheduler count it.
+//! What a pod requests as a whole: the sum over its containers, as the kubelet and the scheduler compute it.
 //!
-//! Containers run together, so theirs is added up. Init containers run one after the other, each beside the sidecars that
-//! started before it, so the largest of them counts. What the pod asks for itself comes before both, and its overhead is
-//! added to either.
+//! Containers run together, so their requests are added up. Init containers run one after the other, each beside the
+//! sidecars that started before it, so the largest of them counts. What the pod itself requests comes before both, and
+//! its overhead is added in either case.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use super::spec;
 use crate::resource::{Notation, Quantity};
 
-/// Amounts by the name of the resource. What is not there was not asked for.
+/// Amounts by the name of the resource. A missing resource was not requested.
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// One of the two lists of a [`ResourceRequirements`].
@@ -36,33 +36,33 @@ impl List {
     }
 }
 
-/// A quantity that cannot be read was refused with its manifest.
+/// Quantities that cannot be read were rejected with their manifest.
 fn read(list: Option<&BTreeMap<String, WireQuantity>>) -> Amounts {
     let amount = |(name, wire): (&String, &WireQuantity)| Some((name.clone(), Quantity::of(wire).ok()?));
     list.into_iter().flatten().filter_map(amount).collect()
 }
 
-/// What a pod asks for, with its overhead: what a node must have left for it.
+/// What a pod requests, with its overhead: what a node must have left for it.
 pub(crate) fn requests(pod: &Pod) -> Amounts {
     with_overhead(pod, of_pod(pod, List::Requests))
 }
 
-/// What a pod asks for, without its overhead: what its sandbox is told.
+/// What a pod requests, without its overhead: what its sandbox is given.
 pub(crate) fn requests_without_overhead(pod: &Pod) -> Amounts {
     of_pod(pod, List::Requests)
 }
 
-/// What the containers of a pod ask for together, whatever it asks for itself.
+/// What the containers of a pod request together, whatever the pod requests itself.
 pub(crate) fn requests_of_containers(pod: &Pod) -> Amounts {
     of_containers(pod, List::Requests)
 }
 
-/// What the containers of a pod may use together, whatever it may use itself.
+/// The limits of the containers of a pod together, whatever the limits of the pod itself.
 pub(crate) fn limits_of_containers(pod: &Pod) -> Amounts {
     of_containers(pod, List::Limits)
 }
 
-/// What a pod may use at most, with its overhead. A resource that some container has no limit of is only limited for the
+/// The limits of a pod, with its overhead. If some container has no limit for a resource, the sum covers only the
 /// others: see [`declares_limit`].
 pub(crate) fn limits(pod: &Pod) -> Amounts {
     let limits = of_pod(pod, List::Limits);
@@ -76,17 +76,18 @@ pub(crate) fn limits(pod: &Pod) -> Amounts {
         .collect()
 }
 
-/// What a pod as a whole may use of a resource at most, with its overhead, if anything holds it to that.
+/// The limit of a resource for the pod as a whole, with its overhead, if anything enforces it.
 pub(crate) fn limit(pod: &Pod, name: &str) -> Option<Quantity> {
     limits(pod).remove(name).filter(|limit| !limit.is_zero() && declares_limit(pod, name))
 }
 
-/// What a pod may use at most, without its overhead.
+/// The limits of a pod, without its overhead.
 pub(crate) fn limits_without_overhead(pod: &Pod) -> Amounts {
     of_pod(pod, List::Limits)
 }
 
-/// Whether the limit of a resource holds for the pod as a whole: it has one itself, or each of its containers has.
+/// Whether the limit of a resource holds for the pod as a whole: either it has one itself, or each of its containers
+/// has.
 pub(crate) fn declares_limit(pod: &Pod, name: &str) -> bool {
     let is_limited = |amounts: &Amounts| amounts.get(name).is_some_and(|amount| !amount.is_zero());
     is_limited(&List::Limits.of(own(pod)))
@@ -98,12 +99,12 @@ pub(crate) fn own(pod: &Pod) -> Option<&ResourceRequirements> {
     pod.spec.as_ref()?.resources.as_ref()
 }
 
-/// What running the pod costs besides what is in it.
+/// What running the pod costs besides its containers.
 pub(crate) fn overhead(pod: &Pod) -> Amounts {
     read(pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref()))
 }
 
-/// How a sum is written: as the first that was added.
+/// The notation of a sum: that of the first amount in it.
 pub(crate) fn notation(
     pod: &Pod,
     list: fn(&ResourceRequirements) -> Option<&BTreeMap<String, WireQuantity>>,

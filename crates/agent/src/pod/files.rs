@@ -1,4 +1,5 @@
-//! The files of a pod outside its volumes: logs, the hosts file, and where containers leave their last words.
+//! The files of a pod outside its volumes: logs, the hosts file, and the termination messages ("last words") of
+//! containers.
 //!
 //! All of this blocks: call it off the async threads.
 
@@ -10,15 +11,15 @@ use std::path::{Path, PathBuf};
 use super::config::LogName;
 use crate::volumes::{VolumeError, remove_tree};
 
-/// A container may leave so much to say, at most.
+/// The longest last words that are read, in bytes.
 const MOST_LAST_WORDS: u64 = 4096;
-/// So much of its log is shown, if it left nothing.
+/// How much of its log is shown if it left no last words, in bytes.
 const MOST_OF_LOG: u64 = 2048;
 const MOST_LOG_LINES: usize = 80;
-/// So much of it is read: far more than is shown, with the marks of all those lines.
+/// How much of its log is read: far more than is shown, including the prefixes of all those lines.
 const MOST_READ_OF_LOG: u64 = 64 << 10;
 
-/// How often a container was started before, by the logs that it left: one more than the highest number.
+/// Returns how often a container was started before, by the logs that it left: one more than the highest number.
 pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u32 {
     let folder = log_directory.join(container);
     let entries = match fs::read_dir(&folder) {
@@ -38,12 +39,12 @@ pub(super) fn restart_count_by_logs(log_directory: &Path, container: &str) -> u3
         .unwrap_or(0)
 }
 
-/// Removes the logs of instances of a container that have these numbers, rotated ones too.
+/// Removes the logs of the instances of a container that have these numbers, including rotated ones.
 pub(super) fn remove_logs(folder: &Path, numbers: impl Fn(u32) -> bool) -> io::Result<()> {
     remove_files(folder, |name| LogName::read(name).is_some_and(|name| numbers(name.restart_count)))
 }
 
-/// Removes the last words of instances of a container that have these numbers.
+/// Removes the last words of the instances of a container that have these numbers.
 pub(super) fn remove_last_words(folder: &Path, numbers: impl Fn(u32) -> bool) -> io::Result<()> {
     remove_files(folder, |name| u32::from_str_radix(name, 16).is_ok_and(&numbers))
 }
@@ -62,7 +63,7 @@ fn remove_files(folder: &Path, are_gone: impl Fn(&str) -> bool) -> io::Result<()
     Ok(())
 }
 
-/// Removes all logs of a pod, whatever it is called: `<namespace>_<name>_<uid>`. What is mounted in there stays.
+/// Removes all logs of a pod, whatever its name is: `<namespace>_<name>_<uid>`. Anything mounted in there stays.
 pub(crate) fn remove_logs_of_pod(logs: &Path, uid: &str) -> Result<(), VolumeError> {
     let unreadable = || VolumeError::io("read", logs);
     let entries = match fs::read_dir(logs) {
@@ -88,36 +89,37 @@ pub(crate) fn remove_logs_of_pod(logs: &Path, uid: &str) -> Result<(), VolumeErr
     Ok(())
 }
 
-/// Where an instance of a container leaves its last words. The name tells the instance, so a later agent finds it.
+/// Returns where an instance of a container leaves its last words. The name identifies the instance, so that a later
+/// agent finds it.
 pub(super) fn last_words_file(folder: &Path, restart_count: u32) -> PathBuf {
     folder.join(format!("{restart_count:08x}"))
 }
 
-/// Makes the file for the last words of a container, for anybody to write.
+/// Creates the file for the last words of a container, writable for all users.
 pub(super) fn make_last_words_file(folder: &Path, restart_count: u32) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = last_words_file(folder, restart_count);
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o666).open(&path)?;
-    // The mode above is subject to the umask; the container may run as anybody.
+    // The mode above is subject to the umask, but the container may run as any user.
     file.set_permissions(fs::Permissions::from_mode(0o666))?;
     Ok(path)
 }
 
-/// What an instance of a container left to say.
+/// Reads the last words of an instance of a container.
 pub(super) fn last_words(folder: &Path, restart_count: u32) -> io::Result<Option<String>> {
     let tail = tail(&last_words_file(folder, restart_count), MOST_LAST_WORDS)?;
     Ok(tail.map(|tail| tail.text).filter(|words| !words.is_empty()))
 }
 
-/// The end of the log of a container, for those that would rather show that than nothing.
+/// Reads the end of the log of a container, for containers that fall back to it when they leave no last words.
 pub(super) fn end_of_log(log: &Path) -> io::Result<Option<String>> {
     let Some(Tail { text, is_cut }) = tail(log, MOST_READ_OF_LOG)? else { return Ok(None) };
-    // `<time> <stream> <P|F> <text>`. A part goes on in the next line.
+    // `<time> <stream> <P|F> <text>`. A partial line (`P`) continues in the next line.
     let lines: Vec<(bool, &str)> = text
         .lines()
         .enumerate()
         .filter_map(|(number, line)| {
-            // Whatever is shown of a line that was cut is far behind its marks.
+            // What is shown of a line that was cut is far behind its prefix.
             if is_cut && number == 0 {
                 return Some((false, line));
             }
@@ -161,7 +163,7 @@ fn tail(path: &Path, most: u64) -> io::Result<Option<Tail>> {
 
 /// Writes the hosts file.
 pub(super) fn write_hosts(path: &Path, text: &[u8]) -> io::Result<()> {
-    // In place: containers that run have this very file mounted.
+    // In place: running containers have this very file mounted.
     fs::write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
@@ -218,7 +220,7 @@ mod tests {
         std::os::unix::fs::symlink(&precious, logs.join("ns_other_1")).unwrap();
         rustix::mount::mount_bind(&precious, &inside).unwrap();
         let removed = remove_logs_of_pod(&logs, "1");
-        // Before anything can fail: a failed test leaves no mounts behind.
+        // Before anything can fail, so that a failed test leaves no mounts behind.
         rustix::mount::unmount(&inside, rustix::mount::UnmountFlags::empty()).unwrap();
         assert!(matches!(&removed, Err(VolumeError::StillMounted(path)) if *path == inside), "{removed:?}");
         remove_logs_of_pod(&logs, "1").unwrap();

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-/// A container gets at least this long between the polite signal and the kill.
+/// The least time that a container gets between the stop signal and the kill, in seconds.
 const LEAST_STOP: u64 = 2;
 
-/// Why one container is ended while its pod goes on.
+/// Why one container is ended while its pod keeps running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum KillReason {
     StartupProbe,
     LivenessProbe,
     FailedPostStartHook,
     RestartAllContainers,
-    /// The runtime does not know how it is.
+    /// The runtime does not know its state.
     Unknown,
     /// Its definition changed.
     Changed,
-    /// It wants to be started anew for other resources.
+    /// It must be restarted for other resources.
     Resized,
     /// It is not in the pod's spec, or an older one of its name still runs.
     Stray,
@@ -26,8 +26,8 @@ pub(crate) enum KillReason {
     PodEnds,
 }
 
-/// How long a pod that ends may take: the shortest of what was granted before, what its deletion grants and what
-/// whoever ends it grants; failing all these, what its spec says. At least a second.
+/// Returns how long a pod that ends may take: the shortest of what was granted before, what its deletion grants and
+/// what the order to end it grants; if there are none of these, what its spec says. At least a second.
 pub(crate) fn pod_grace(granted: Option<u64>, pod: &Pod, asked: Option<u64>) -> u64 {
     let of_deletion = pod.metadata.deletion_grace_period_seconds.map(seconds);
     let of_spec = || {
@@ -38,7 +38,7 @@ pub(crate) fn pod_grace(granted: Option<u64>, pod: &Pod, asked: Option<u64>) -> 
     shortest.or_else(of_spec).unwrap_or(0).max(1)
 }
 
-/// How long one container may take to end, if the pod's end does not say.
+/// Returns how long one container may take to end, if the end of its pod does not say.
 pub(crate) fn container_grace(pod: &Pod, container: Option<&Container>, reason: KillReason) -> u64 {
     if let Some(of_deletion) = pod.metadata.deletion_grace_period_seconds {
         return seconds(of_deletion);
@@ -54,12 +54,12 @@ pub(crate) fn container_grace(pod: &Pod, container: Option<&Container>, reason: 
     seconds(probe.and_then(|probe| probe.termination_grace_period_seconds).unwrap_or(of_spec))
 }
 
-/// What is left after something took a while: only whole seconds count.
+/// Returns what is left of a grace period after something took a while: only whole seconds count.
 pub(crate) fn left(grace: u64, elapsed: Duration) -> u64 {
     grace.saturating_sub(elapsed.as_secs())
 }
 
-/// What the runtime is told.
+/// Returns the stop timeout for the runtime.
 pub(crate) fn stop_timeout(grace: u64) -> Duration {
     Duration::from_secs(grace.max(LEAST_STOP))
 }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn hooks_and_waiting_eat_whole_seconds_and_two_are_always_left() {
-        // grace, milliseconds that the hook took → what the runtime is told
+        // grace, milliseconds that the hook took → the runtime's timeout
         let table = [(30, 0, 30), (30, 12_700, 18), (30, 30_000, 2), (1, 0, 2), (0, 0, 2), (30, 20_000, 10)];
         for (grace, took, wanted) in table {
             let left = left(grace, Duration::from_millis(took));

@@ -1,5 +1,6 @@
-//! What a pod and its containers were given to use, on disk: an agent that comes back knows what a changed manifest asks for
-//! in addition. The runtime could not tell: it never hears of requests of memory, and rounds those of cpu.
+//! The resources that a pod and its containers were given, on disk, so that an agent that comes back knows what a
+//! changed manifest asks for in addition. The runtime cannot tell: it is never told memory requests, and rounds cpu
+//! requests.
 //!
 //! Reading and writing block: call them off the async threads.
 
@@ -16,7 +17,7 @@ use super::demand::own;
 use super::resize::{Resource, holding, with_sizes};
 use crate::pod_file::{self, Outlives};
 
-/// What a pod and its containers were given. What is not known here is taken to be what the manifest says.
+/// What a pod and its containers were given. Whatever is missing here is assumed to be what the manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Grants {
     pub(crate) pod: Option<PodGrant>,
@@ -26,24 +27,24 @@ pub(crate) struct Grants {
 /// What a pod as a whole was given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PodGrant {
-    /// Its class: where its control group is.
+    /// Its QoS class, which determines where its control group is.
     pub(crate) class: String,
-    /// What its control group was told.
+    /// The values of its control group.
     pub(crate) amounts: PodAmounts,
-    /// What its manifest said of it as a whole then; not known of one that an older agent made.
+    /// The resources of the pod as a whole in its manifest at that time; `None` if an older agent made the pod.
     #[serde(default)]
     pub(crate) resources: Option<ResourceRequirements>,
 }
 
 impl PodGrant {
-    /// What a pod is given that is made now.
+    /// Returns what a pod is given that is made now.
     pub(crate) fn of(pod: &Pod, amounts: PodAmounts) -> Self {
         let own = pod.spec.as_ref().and_then(|spec| spec.resources.clone());
         Self { class: qos_class(pod).as_str().to_owned(), amounts, resources: Some(own.unwrap_or_default()) }
     }
 }
 
-/// What a pod and its containers have, where it is known.
+/// What a pod and its containers have, as far as known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sizes {
     /// By name.
@@ -57,7 +58,7 @@ impl Sizes {
         self.containers.is_empty() && self.pod.is_none()
     }
 
-    /// The pod with these instead of what its manifest says.
+    /// Returns the pod with these resources instead of those of its manifest.
     pub(crate) fn put_into(&self, pod: &Pod) -> Pod {
         let mut pod = with_sizes(pod, |name| self.containers.get(name).cloned());
         if let (Some(own), Some(spec)) = (&self.pod, &mut pod.spec) {
@@ -70,22 +71,22 @@ impl Sizes {
 /// What the newest instance of a container was given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Grant {
-    /// Which instance: written before it is made, so it is known by its number.
+    /// The number of the instance: this is written before the instance is made and has an id.
     attempt: u32,
     resources: ResourceRequirements,
-    /// What its pod had as a whole then, and passed on of limits; not known of one that an older agent made.
+    /// The resources of its pod as a whole at that time, whose limits it inherits; `None` if an older agent made it.
     #[serde(default)]
     of_pod: Option<ResourceRequirements>,
 }
 
 impl Grants {
-    /// What an instance of a container was given, if it is known.
+    /// What an instance of a container was given, if known.
     pub(crate) fn of(&self, instance: &ContainerStatus) -> Option<&ResourceRequirements> {
         let grant = self.containers.get(&*instance.name)?;
         (grant.attempt == instance.attempt).then_some(&grant.resources)
     }
 
-    /// What the pod had as a whole that passed on its limits to an instance of a container, as far as is known.
+    /// The resources of the pod as a whole whose limits an instance of a container inherits, as far as known.
     pub(crate) fn passed_on<'a>(
         &'a self,
         instance: &ContainerStatus,
@@ -95,18 +96,18 @@ impl Grants {
         grant.and_then(|grant| grant.of_pod.as_ref()).or_else(|| own(pod))
     }
 
-    /// What holds for an instance of a container, if it is known.
+    /// What holds for an instance of a container, if known.
     pub(crate) fn holding(&self, instance: &ContainerStatus, pod: &Pod) -> Option<ResourceRequirements> {
         Some(holding(Some(self.of(instance)?), self.passed_on(instance, pod)))
     }
 
-    /// What was given, whichever instance of a container it was.
+    /// What was given, whichever instance of a container it was given to.
     pub(crate) fn into_sizes(self) -> Sizes {
         let containers = self.containers.into_iter().map(|(name, grant)| (name, grant.resources));
         Sizes { containers: containers.collect(), pod: self.pod.and_then(|given| given.resources) }
     }
 
-    /// An instance of a container is made with these, in a pod that has those as a whole.
+    /// Notes that an instance of a container is made with `resources`, in a pod that has `of_pod` as a whole.
     pub(crate) fn give(
         &mut self,
         name: &str,
@@ -119,7 +120,8 @@ impl Grants {
         self.containers.insert(name.to_owned(), Grant { attempt, resources, of_pod });
     }
 
-    /// What the newest instance of a container has of one resource is now as in these, in a pod that has those as a whole.
+    /// Notes that the newest instance of a container now has `now` of one resource, in a pod that has `of_pod` as a
+    /// whole.
     pub(crate) fn change(
         &mut self,
         name: &str,
@@ -134,13 +136,13 @@ impl Grants {
         }
     }
 
-    /// Reads them. What is not there, or was damaged, is not known.
+    /// Reads the grants from disk. If the file is missing or damaged, nothing is known.
     pub(crate) fn read(path: &Path) -> Self {
         pod_file::read_or_default(path, "the resources allocated to a pod")
     }
 
-    /// Writes them, if the pod's folder is there. Without it, an agent that comes back takes what the manifest says for
-    /// given.
+    /// Writes the grants to disk, if the pod's folder exists. Without them, an agent that comes back assumes that what
+    /// the manifest says was given.
     pub(crate) fn note(&self, path: &Path, pod: &PodRef) {
         if let Err(error) = self.write(path) {
             tracing::warn!(%pod, %error, "cannot record the resources allocated to a pod");
@@ -152,7 +154,7 @@ impl Grants {
     }
 }
 
-/// Makes one resource of the second as it is in the first.
+/// Copies one resource from the first to the second.
 fn copy(resource: Resource, from: Option<&ResourceRequirements>, to: &mut ResourceRequirements) {
     let sides = [
         (&mut to.requests, from.and_then(|from| from.requests.as_ref())),

@@ -1,6 +1,6 @@
 //! The hash of a container's definition, as the kubelet computes it: over name and image only.
 //!
-//! It is written on every container as an annotation. A running container whose hash differs from the definition's is
+//! Every container has it as an annotation. A running container whose hash differs from that of the definition is
 //! replaced; a container that a kubelet made is recognised by it.
 
 use k8s_openapi::api::core::v1::Container;
@@ -20,7 +20,7 @@ pub(crate) fn container_hash(container: &Container) -> u32 {
     fnv1a(format!("([]uint8)[{}]", bytes.join(" ")).as_bytes())
 }
 
-/// As it is written on a container.
+/// Formats a hash as in the annotation of a container.
 pub(crate) fn hex(hash: u32) -> String {
     format!("{hash:x}")
 }
@@ -29,7 +29,7 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
 }
 
-/// A JSON string with the escapes of Go's encoder, which also hides what HTML would take for markup.
+/// Appends a JSON string with the escapes of Go's encoder, which also escapes what HTML would take for markup.
 fn push_json(json: &mut String, text: &str) {
     let quoted = serde_json::Value::from(text).to_string();
     for character in quoted.chars() {

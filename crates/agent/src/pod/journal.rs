@@ -1,4 +1,4 @@
-//! What happened to one pod, for whoever asks: anybody who acts on the pod writes, its actor publishes.
+//! The events of one pod: everything that acts on the pod writes them, and its actor publishes them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,19 +12,19 @@ use tokio::sync::Notify;
 
 use crate::event::{Correlator, Note, PodEvent, Severity};
 
-/// How long news may wait: most of what is done to a pod is over by then, and told as a whole.
+/// How long news may wait: most of what is done to a pod is over by then, and published as a whole.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Inner {
     events: Correlator,
-    /// What the containers of the pod are called: nobody wants to read their ids.
+    /// The names of the pod's containers, to be shown instead of their ids.
     names: BTreeMap<ContainerId, Arc<str>>,
-    /// Whether something was noted that nobody has asked for yet.
+    /// Whether something was noted that has not been read yet.
     has_news: bool,
 }
 
-/// The journal of one pod. Clones are the same journal.
+/// The journal of one pod. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     inner: Arc<Mutex<Inner>>,
@@ -37,7 +37,7 @@ impl Journal {
         Self { inner: Arc::default(), noted: Arc::default(), clock }
     }
 
-    /// Something normal happened to the pod, or to one of its containers.
+    /// Records a normal event of the pod, or of one of its containers.
     pub(crate) fn normal(
         &self,
         container: Option<&str>,
@@ -47,7 +47,7 @@ impl Journal {
         self.note(Severity::Normal, container, reason.into(), message.into());
     }
 
-    /// Something happened that somebody should look at.
+    /// Records an event that somebody should look at.
     pub(crate) fn warning(
         &self,
         container: Option<&str>,
@@ -78,26 +78,25 @@ impl Journal {
         self.noted.notify_one();
     }
 
-    /// These are the containers of the pod.
+    /// Replaces the known names of the pod's containers.
     pub(crate) fn learn_names(&self, status: &PodStatus) {
         let names = status.containers.iter().map(|one| (one.id.clone(), one.name.clone()));
         self.inner.lock().names = names.collect();
     }
 
-    /// The pod has one container more.
+    /// Adds the name of a new container.
     pub(crate) fn learn_name(&self, id: &ContainerId, name: &str) {
         self.inner.lock().names.insert(id.clone(), name.into());
     }
 
-    /// Everything that was told and is remembered, oldest first.
+    /// Returns all remembered events, oldest first.
     pub(crate) fn told(&self) -> Vec<PodEvent> {
         let mut inner = self.inner.lock();
         inner.has_news = false;
         inner.events.told()
     }
 
-    /// Waits until there is something that nobody has asked for within a moment. Losing this future loses nothing; one at a
-    /// time may wait.
+    /// Waits until something has gone unread for a moment. Cancel-safe; only one task may wait at a time.
     pub(crate) async fn changed(&self) {
         loop {
             while !self.inner.lock().has_news {

@@ -1,4 +1,5 @@
-//! What containers that ended have left to say: a file of their own, or, if they like, the end of their log.
+//! The termination messages ("last words") of containers: a file of their own or, if they ask for it, the end of their
+//! log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,18 +12,18 @@ use super::{files, spec};
 use crate::disk::{Disk, PATIENCE};
 use crate::volumes::PodDirectory;
 
-/// What was heard, by container. What is heard once is not read again.
+/// The last words that were read, by container. None are read twice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords {
     heard: BTreeMap<ContainerId, String>,
 }
 
-/// A container whose last words were not heard yet.
+/// A container whose last words have not been read yet.
 struct Unheard {
     id: ContainerId,
     folder: PathBuf,
     restart_count: u32,
-    /// Where to look if it said nothing.
+    /// Where to look if it left none.
     log: Option<PathBuf>,
 }
 
@@ -37,12 +38,13 @@ impl Unheard {
 }
 
 impl LastWords {
-    /// Everything that was heard of containers that are still there.
+    /// Returns all last words of containers that still exist.
     pub(super) fn all(&self) -> &BTreeMap<ContainerId, String> {
         &self.heard
     }
 
-    /// Listens to those that have ended since. Who cannot be heard now, since the disk fails or hangs, is listened to again.
+    /// Reads the last words of containers that have ended since. What cannot be read now, because the disk fails or
+    /// hangs, is tried again.
     pub(super) async fn hear(
         &mut self,
         pod: &Pod,

@@ -1,4 +1,4 @@
-//! Where a pod is in its life. It only ever goes forward.
+//! The stages in the life of a pod. It only ever goes forward.
 //!
 //! ```text
 //! Pending ──may start──▶ Syncing ──end, or all done──▶ Terminating ──nothing runs──▶ Terminated ──forgotten──▶ (gone)
@@ -15,16 +15,16 @@ use super::grace::pod_grace;
 use super::mailbox::{End, Mail};
 use super::spec;
 
-/// Where a pod is in its life, with what matters there.
+/// The stage that a pod is in, with what matters there.
 #[derive(Clone, Debug)]
 pub(crate) enum Lifecycle {
     /// Another pod of its name has not ended yet.
     Pending { pod: Arc<Pod> },
     /// It is kept running.
     Syncing { pod: Arc<Pod> },
-    /// It is ended. Nothing of it is started any more.
+    /// It is being ended. Nothing of it is started any more.
     Terminating { pod: Arc<Pod>, ending: Ending },
-    /// Nothing of it runs any more. What comes up all the same has what is left of its time.
+    /// Nothing of it runs any more. Whatever comes up late gets what is left of its time.
     Terminated { pod: Arc<Pod>, ending: Ending },
 }
 
@@ -33,7 +33,8 @@ pub(crate) enum Lifecycle {
 pub(crate) struct Ending {
     /// How many seconds it was granted.
     pub(crate) grace: u64,
-    /// When they are over. Not known before the pod could be told to end: a runtime that is away takes none of them.
+    /// When those seconds are over. `None` until the runtime could be told to end the pod: no time passes while the
+    /// runtime is away.
     pub(crate) deadline: Option<Stamp>,
     /// Whether nothing of it may stay behind.
     pub(crate) forget: bool,
@@ -44,7 +45,7 @@ impl Ending {
         Self { grace: pod_grace(None, pod, end.grace), deadline: None, forget: end.forget }
     }
 
-    /// As before, or sooner.
+    /// Returns the same ending, or a sooner one.
     fn hasten(self, pod: &Pod, end: End, now: Stamp) -> Self {
         let grace = pod_grace(Some(self.grace), pod, end.grace);
         let sooner = now.plus(Duration::from_secs(grace));
@@ -53,17 +54,17 @@ impl Ending {
         Self { grace, deadline, forget: self.forget || end.forget }
     }
 
-    /// The whole seconds that are left.
+    /// Returns the whole seconds that are left.
     pub(crate) fn left(&self, now: Stamp) -> u64 {
         let Some(deadline) = self.deadline else { return self.grace };
-        // Rounded up: nobody is to get less than what was granted because a moment has passed.
+        // Rounded up, so that no pod gets less than what was granted because a moment has passed.
         let left = now.until(deadline);
         left.as_secs() + u64::from(left.subsec_nanos() > 0)
     }
 }
 
 impl Lifecycle {
-    /// A pod that has just been wished for.
+    /// Returns the first stage of a new pod.
     pub(crate) fn born(pod: Arc<Pod>) -> Self {
         Self::Pending { pod }
     }
@@ -77,7 +78,7 @@ impl Lifecycle {
         }
     }
 
-    /// The next state after mail.
+    /// Returns the next stage after `mail`.
     pub(crate) fn next(self, mail: Mail, now: Stamp) -> Self {
         let Mail { wish, end, may_start, look: _, refused: _ } = mail;
         let wished = wish.map(|wish| wish.pod);
@@ -92,7 +93,7 @@ impl Lifecycle {
             Self::Pending { pod } if may_start => Self::Syncing { pod: wished.unwrap_or(pod) },
             Self::Pending { pod } => Self::Pending { pod: wished.unwrap_or(pod) },
             Self::Syncing { pod } => Self::Syncing { pod: wished.unwrap_or(pod) },
-            // What a pod that ends should have been no longer matters, but how soon it should be gone does.
+            // For a pod that is ending, a new spec no longer matters, except for how soon the pod should be gone.
             Self::Terminating { pod, ending } => {
                 let granting = wished.as_ref().unwrap_or(&pod);
                 let ending = ending.hasten(granting, end.unwrap_or_default(), now);
@@ -106,7 +107,7 @@ impl Lifecycle {
         }
     }
 
-    /// All that it had to do is done: it ends by itself, and stays to be looked at.
+    /// The pod has done all it had to do: it ends by itself, and stays for inspection.
     pub(crate) fn finished(self) -> Self {
         match self {
             Self::Pending { pod } | Self::Syncing { pod } => {
@@ -117,7 +118,7 @@ impl Lifecycle {
         }
     }
 
-    /// The runtime was there to be told at `began`: from then on the pod's seconds pass.
+    /// The runtime was available at `began`: from then on the pod's seconds pass.
     pub(crate) fn told(mut self, began: Stamp) -> Self {
         if let Self::Terminating { ending, .. } | Self::Terminated { ending, .. } = &mut self {
             ending.deadline.get_or_insert(began.plus(Duration::from_secs(ending.grace)));
@@ -125,7 +126,7 @@ impl Lifecycle {
         self
     }
 
-    /// Nothing of it runs any more.
+    /// Nothing of the pod runs any more.
     pub(crate) fn stopped(self) -> Self {
         match self {
             Self::Terminating { pod, ending } => Self::Terminated { pod, ending },

@@ -1,7 +1,7 @@
 //! What waits for a pod's actor: one slot that merges, never a queue.
 //!
-//! The newest spec wins, an order to end is never taken back, its grace only shrinks, and asking for a look twice is
-//! asking once. Merging is a join: the order in which things arrive does not matter, so nothing is lost however fast
+//! The newest spec wins, an order to end is never taken back, its grace only shrinks, and several requests for a look
+//! count as one. Merging is a join: the order in which things arrive does not matter, so nothing is lost however fast
 //! they come.
 
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::manifest::Objects;
 use crate::source::SourceId;
 use crate::status::{Rejection, ResizePending};
 
-/// A pod as its source wants it, with the number of that wish: a higher one is newer.
+/// A pod as its source wants it, numbered: a higher number is newer.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) number: u64,
     pub(crate) pod: Arc<Pod>,
-    /// Whose wish it is.
+    /// The source that wants it.
     pub(crate) source: Option<SourceId>,
     /// The config maps and secrets that it may use.
     pub(crate) objects: Arc<Objects>,
@@ -28,7 +28,7 @@ pub(crate) struct Wish {
 }
 
 impl PartialEq for Wish {
-    /// A number stands for one wish only.
+    /// A number identifies a wish.
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
@@ -37,7 +37,7 @@ impl PartialEq for Wish {
 /// An order to end the pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
-    /// How many seconds it may take, if whoever asks cares.
+    /// How many seconds the pod may take; `None` if the order does not say.
     pub(crate) grace: Option<u64>,
     /// The pod is no longer wanted: nothing of it stays behind.
     pub(crate) forget: bool,
@@ -50,7 +50,7 @@ impl End {
     }
 }
 
-/// The node refuses a pod: it fails with this reason, and nothing of it is started, or goes on running.
+/// A refusal by the node: the pod fails for this reason, nothing of it is started, and nothing of it keeps running.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Refused {
     /// Later refusals have greater numbers.
@@ -58,21 +58,21 @@ pub(crate) struct Refused {
     pub(crate) rejection: Rejection,
 }
 
-/// All that waits for an actor.
+/// Everything that waits for an actor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Mail {
     pub(crate) wish: Option<Wish>,
     pub(crate) end: Option<End>,
     /// Something happened to the pod: look at it.
     pub(crate) look: bool,
-    /// Nobody of its name is left before it.
+    /// No earlier pod of its name is left.
     pub(crate) may_start: bool,
     /// The node refuses the pod.
     pub(crate) refused: Option<Refused>,
 }
 
 impl Mail {
-    /// Both, as if they had come at once.
+    /// Combines both, as if they had come at once.
     pub(crate) fn join(self, other: Self) -> Self {
         let wish = match (self.wish, other.wish) {
             (Some(one), Some(two)) => Some(if two.number > one.number { two } else { one }),
@@ -82,7 +82,7 @@ impl Mail {
             (Some(one), Some(two)) => Some(one.join(two)),
             (one, two) => one.or(two),
         };
-        // The later one.
+        // The later refusal.
         let refused = self.refused.max(other.refused);
         let (look, may_start) = (self.look || other.look, self.may_start || other.may_start);
         Self { wish, end, look, may_start, refused }
@@ -121,7 +121,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Puts something in. Never waits.
+    /// Puts mail in. Never waits.
     pub(crate) fn post(&self, mail: Mail) {
         {
             let mut waiting = self.waiting.lock();
@@ -130,20 +130,20 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
-    /// Takes everything out; may be nothing.
+    /// Takes everything out; this may be nothing.
     pub(crate) fn take(&self) -> Mail {
         std::mem::take(&mut *self.waiting.lock())
     }
 
-    /// Waits until there is something. Losing this future loses nothing.
+    /// Waits until there is mail. Cancel-safe.
     pub(crate) async fn arrived(&self) {
         while self.waiting.lock().is_empty() {
             self.arrived.notified().await;
         }
     }
 
-    /// Waits until there is something that makes whatever is under way pointless: a rejection or an order to end, and for
-    /// a pod that was granted some seconds for that already, only an order that grants fewer.
+    /// Waits for mail that makes whatever is in progress pointless: a rejection or an order to end. For a pod that has
+    /// already been granted some seconds to end, only an order that grants fewer counts.
     pub(crate) async fn interrupted(&self, granted: Option<u64>) {
         let interrupts = |mail: &Mail| match granted {
             None => mail.end.is_some() || mail.refused.is_some(),

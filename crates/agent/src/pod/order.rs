@@ -1,13 +1,13 @@
-//! In which order the containers of a pod end: sidecars outlive what they serve.
+//! The order in which the containers of a pod end: sidecars outlive what they serve.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::spec;
 
-/// For each running container, which of the others must have ended before it is stopped.
+/// Returns, for each running container, which of the others must have ended before it is stopped.
 ///
 /// Everything ends at once, except sidecars: they wait for the containers, and for the sidecars that were started after
-/// them. What does not run is waited for by nobody.
+/// them. Nothing waits for a container that does not run.
 pub(crate) fn waits_for(pod: &Pod, running: &[&str]) -> Vec<Vec<usize>> {
     let place = |name: &str| {
         let init = spec::init_containers(pod).iter().position(|container| container.name == name);

@@ -1,8 +1,10 @@
-//! Instances of containers that were ended in order to be started again, because of a probe, a change, or their sandbox.
+//! Instances of containers that were ended in order to be started again, because of a probe, a change, or their
+//! sandbox.
 //!
-//! How such an instance ended says nothing about how it would have ended by itself: a program that takes an order to end well
-//! exits with 0, and its restart policy would take that for the end of its work. The start that follows may have to wait, for
-//! a back-off or an image, and the agent may be killed before it. So this is on disk before anybody is told to end.
+//! How such an instance ended says nothing about how it would have ended by itself: a program that handles an order to
+//! end well exits with 0, and its restart policy would take that for the end of its work. The start that follows may
+//! have to wait for a back-off or an image, and the agent may be killed before it. So this is on disk before any
+//! container is told to end.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +27,7 @@ impl Replaced {
         instance.state == ContainerState::Exited && self.0.contains(instance.id.as_str())
     }
 
-    /// Whether a container that is (newest first) in this state is to be started.
+    /// Whether a container is to be started, given its newest instance.
     pub(crate) fn should_start(
         &self,
         pod: &Pod,
@@ -36,13 +38,13 @@ impl Replaced {
         restart::should_start(pod, container, newest, is_owed)
     }
 
-    /// Notes that an instance is about to be ended for its successor. Whether that is news that has to be kept: one that comes
-    /// back however it ends needs no note.
+    /// Notes that an instance is about to be ended for its successor. Returns whether that is news to be kept: an
+    /// instance that comes back however it ends needs no note.
     pub(crate) fn note(&mut self, pod: &Pod, container: &Container, id: &ContainerId) -> bool {
         RestartPolicy::effective(pod, container) != RestartPolicy::Always && self.0.insert(id.to_string())
     }
 
-    /// Forgets those that have a successor, or are gone.
+    /// Forgets those that have a successor or are gone.
     pub(crate) fn observe(&mut self, status: &PodStatus) {
         self.0.retain(|id| {
             let instance = status.containers.iter().find(|instance| instance.id.as_str() == id);
@@ -51,12 +53,12 @@ impl Replaced {
         });
     }
 
-    /// Reads them. What is not there, or was damaged, is not known.
+    /// Reads the set from disk. If the file is missing or damaged, the set is empty.
     pub(crate) fn read(path: &Path) -> Self {
         pod_file::read_or_default(path, "the list of containers stopped for a restart")
     }
 
-    /// Writes them, if the pod's folder is there. Blocks.
+    /// Writes the set to disk, if the pod's folder exists. Blocks.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         pod_file::write(path, self, Outlives::Agent)
     }
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn who_was_ended_for_a_successor_is_started_however_it_ended_until_there_is_one() {
-        // policy → whether it needs a note, and what is started of one that exited with 0 with and without it
+        // policy → whether it needs a note, and whether one that exited with 0 is started without it
         for (policy, is_noted, by_itself) in
             [("Always", false, true), ("OnFailure", true, false), ("Never", true, false)]
         {

@@ -1,4 +1,4 @@
-//! Whether what a running container may use is no longer what its manifest says, and what that calls for. Pure.
+//! Whether the resources of a running container differ from its manifest, and what that calls for. Pure.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::grants::Grants;
 use super::spec::{all_containers, containers, init_containers};
 use crate::resource::{self, Quantity};
 
-/// What can be changed while a container runs.
+/// The resources that can be changed while a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Memory,
@@ -20,7 +20,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    /// In the order in which they are changed.
+    /// All of them, in the order in which they are changed.
     pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Cpu];
 
     pub(crate) fn name(self) -> &'static str {
@@ -31,11 +31,11 @@ impl Resource {
     }
 }
 
-/// How much of one resource a container asks for, and may have.
+/// The request and the limit of a container for one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     request: Quantity,
-    /// Nothing is no limit.
+    /// `None` is no limit.
     pub(crate) limit: Option<Quantity>,
 }
 
@@ -47,7 +47,7 @@ impl Size {
         }
     }
 
-    /// Whether this leaves less than that: its limit tells, or, where that is the same, its request.
+    /// Compares by limit or, where the limits are the same, by request.
     pub(crate) fn compare(self, other: Self) -> Ordering {
         let limits = match (self.limit, other.limit) {
             (None, None) => Ordering::Equal,
@@ -59,22 +59,22 @@ impl Size {
     }
 }
 
-/// What a running container needs, to have what its manifest says.
+/// What a running container needs in order to have what its manifest says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Nothing,
     /// The runtime changes its limits while it runs.
     InPlace,
-    /// It wants to be started anew.
+    /// It must be restarted.
     Restart,
 }
 
-/// Whether a container, or a pod, has other amounts now than these of what can be changed.
+/// Whether a container, or a pod, now has other amounts than these of the resources that can be changed.
 pub(crate) fn is_resized(wanted: Option<&ResourceRequirements>, given: &ResourceRequirements) -> bool {
     Resource::ALL.into_iter().any(|resource| Size::of(wanted, resource) != Size::of(Some(given), resource))
 }
 
-/// What holds for a container: its own resources, and of limits that it does not have those of its pod.
+/// Returns what holds for a container: its own resources, plus the limits of its pod where it has none.
 pub(crate) fn holding(
     resources: Option<&ResourceRequirements>,
     of_pod: Option<&ResourceRequirements>,
@@ -90,8 +90,8 @@ pub(crate) fn holding(
     all
 }
 
-/// What a running container of a pod with these resources needs, by what holds for it now. One of which it is not known what
-/// it was given is as it should be.
+/// Returns what a running container of a pod with these resources needs, given what holds for it now. If that is
+/// unknown, the container counts as up to date.
 pub(crate) fn need(
     container: &Container,
     of_pod: Option<&ResourceRequirements>,
@@ -118,20 +118,20 @@ fn wants_restart(container: &Container, resource: Resource) -> bool {
     of_resource.any(|policy| policy.restart_policy == "RestartContainer")
 }
 
-/// Whether the control group of the pod is not as it should be.
+/// Whether the control group of the pod differs from what is wanted.
 pub(crate) fn changes_group(wanted: &PodAmounts, grants: &Grants) -> bool {
     grants.pod.as_ref().is_some_and(|given| given.amounts != *wanted)
 }
 
-/// Whether a pod asks for more of anything than another.
+/// Whether a pod requests more of anything than another.
 pub(crate) fn asks_for_more(pod: &Pod, than: &Pod) -> bool {
     let had = requests(than);
     let amount = |amounts: &Amounts, name: &str| amounts.get(name).copied().unwrap_or(Quantity::ZERO);
     requests(pod).iter().any(|(name, asked)| *asked > amount(&had, name))
 }
 
-/// The first amount that differs between two versions of a pod, of those that cannot be changed while it runs: its control
-/// group and its containers got theirs when they were made. Containers that only one of the two has do not count.
+/// Returns the first amount that differs between two versions of a pod and cannot be changed while it runs: its control
+/// group and its containers got it when they were made. Containers that only one version has do not count.
 pub(crate) fn changed_for_good(wanted: &Pod, has: &Pod) -> Option<String> {
     let had: BTreeMap<&str, &Container> =
         all_containers(has).map(|container| (container.name.as_str(), container)).collect();
@@ -157,7 +157,7 @@ fn fixed_change(now: Option<&ResourceRequirements>, then: Option<&ResourceRequir
     })
 }
 
-/// A pod whose containers have what another's have: a change that waits.
+/// Returns a pod whose containers have what another's have: a change that waits.
 pub(crate) fn with_sizes_of(pod: &Pod, other: &Pod) -> Pod {
     let all: BTreeMap<&str, &Container> =
         all_containers(other).map(|container| (container.name.as_str(), container)).collect();
@@ -168,7 +168,7 @@ pub(crate) fn with_sizes_of(pod: &Pod, other: &Pod) -> Pod {
     pod
 }
 
-/// A pod whose containers have these resources, where there are any for them.
+/// Returns a pod whose containers have these resources, where `sizes` has any for them.
 pub(crate) fn with_sizes(pod: &Pod, sizes: impl Fn(&str) -> Option<ResourceRequirements>) -> Pod {
     let mut pod = pod.clone();
     let Some(spec) = &mut pod.spec else { return pod };
@@ -180,7 +180,7 @@ pub(crate) fn with_sizes(pod: &Pod, sizes: impl Fn(&str) -> Option<ResourceRequi
     pod
 }
 
-/// What an event says of the resources of a pod, in the kubelet's words and order.
+/// The resources of a pod in an event, in the kubelet's words and order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary<'a> {
@@ -201,7 +201,7 @@ struct OfContainer<'a> {
     resources: ResourceRequirements,
 }
 
-/// What an event says of a change: what the pod shall have, and what went wrong.
+/// Returns the message of an event about a resize: what the pod is to have, and what went wrong.
 pub(crate) fn resize_message(pod: &Pod, how: &str, error: Option<&str>) -> String {
     fn of(containers: &[Container]) -> Vec<OfContainer<'_>> {
         let has = |one: &Container| one.resources.as_ref().and_then(resource::written).unwrap_or_default();

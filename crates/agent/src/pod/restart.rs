@@ -12,7 +12,8 @@ pub(crate) enum RuleAction {
     RestartAllContainers,
 }
 
-/// The first rule of a container that matches an exit code. Rules count only beside a policy of the container's own.
+/// The first rule of a container that matches an exit code. Rules count only if the container has its own restart
+/// policy.
 pub(crate) fn matching_rule(container: &Container, exit_code: i32) -> Option<RuleAction> {
     RestartPolicy::of_container(container)?;
     let rules = container.restart_policy_rules.as_deref().unwrap_or_default();
@@ -39,14 +40,14 @@ pub(crate) fn restarts_after(pod: &Pod, container: &Container, exit_code: i32) -
         || RestartPolicy::effective(pod, container).restarts(exit_code)
 }
 
-/// The exit code of an init container as its policy takes it. The kernel may have killed only one of its processes for want of
-/// memory, and the others may have ended well: then it has not done its work.
+/// Returns the exit code of an init container as its restart policy sees it. If the kernel killed only one of its
+/// processes for lack of memory, the others may have ended with 0 although the container has not done its work.
 pub(crate) fn init_exit_code(exit_code: i32, reason: &str) -> i32 {
     const KILLED: i32 = 137;
     if exit_code == 0 && reason == ContainerStatus::OOM_KILLED { KILLED } else { exit_code }
 }
 
-/// Whether a container has ended in a way for which all of its pod's containers are to be restarted.
+/// Whether a container has ended in a way that restarts all containers of its pod.
 pub(crate) fn asks_for_all(container: &Container, newest: Option<&ContainerStatus>) -> bool {
     newest.is_some_and(|newest| {
         newest.state == ContainerState::Exited
@@ -54,15 +55,15 @@ pub(crate) fn asks_for_all(container: &Container, newest: Option<&ContainerStatu
     })
 }
 
-/// Whether a container of the pod could ever ask for that.
+/// Whether any container of the pod could ever ask to restart all.
 pub(crate) fn could_ask_for_all(pod: &Pod) -> bool {
     spec::all_containers(pod)
         .flat_map(|container| container.restart_policy_rules.iter().flatten())
         .any(|rule| rule.action == "RestartAllContainers")
 }
 
-/// Whether a container that is (newest first) in this state is to be started. One that `is_owed` another instance is, however it
-/// has ended.
+/// Whether a container is to be started, given its newest instance. If it `is_owed` another instance, it is started
+/// however it has ended.
 pub(super) fn should_start(
     pod: &Pod,
     container: &Container,

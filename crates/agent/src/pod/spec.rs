@@ -1,4 +1,4 @@
-//! What the agent reads out of a pod, in words of its own.
+//! What the agent reads from a pod spec, in its own terms.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rubelet_model::{PodRef, PodUid};
 
-/// What kind of container it is.
+/// The kind of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContainerKind {
     Init,
@@ -15,7 +15,7 @@ pub(crate) enum ContainerKind {
 }
 
 impl ContainerKind {
-    /// The kubelet's word for it, in metrics.
+    /// The kubelet's name for it in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Init => "init_container",
@@ -33,7 +33,7 @@ pub(crate) enum RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// An unknown word is the default: validation has refused it long before.
+    /// An unknown word counts as the default: validation has rejected it long before.
     fn read(word: Option<&str>) -> Self {
         match word {
             Some("OnFailure") => Self::OnFailure,
@@ -46,7 +46,7 @@ impl RestartPolicy {
         Self::read(pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()))
     }
 
-    /// The policy of a container of its own, if it has one.
+    /// The container's own policy, if it has one.
     pub(crate) fn of_container(container: &Container) -> Option<Self> {
         container.restart_policy.as_deref().map(|word| Self::read(Some(word)))
     }
@@ -82,12 +82,12 @@ pub(crate) fn pod_ref(pod: &Pod) -> PodRef {
     PodRef::new(uid(pod), namespace(pod), name(pod))
 }
 
-/// What at most one static pod at a time may be called.
+/// A name that at most one static pod may have at a time.
 pub(crate) fn full_name(pod: &Pod) -> Arc<str> {
     format!("{}_{}", name(pod), namespace(pod)).into()
 }
 
-/// A pod as the kubelet writes it in messages: `name_namespace(uid)`.
+/// Displays a pod as the kubelet writes it in messages: `name_namespace(uid)`.
 pub(crate) struct Described<'a>(pub(crate) &'a Pod);
 
 impl fmt::Display for Described<'_> {
@@ -109,7 +109,7 @@ pub(crate) fn all_containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     init_containers(pod).iter().chain(containers(pod))
 }
 
-/// An init container that stays: it starts in its turn and runs beside the containers.
+/// Whether an init container is a sidecar: it starts in its turn and keeps running beside the containers.
 pub(crate) fn is_sidecar(init_container: &Container) -> bool {
     RestartPolicy::of_container(init_container) == Some(RestartPolicy::Always)
 }
@@ -118,7 +118,7 @@ pub(crate) fn uses_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false)
 }
 
-/// Whether the users of the pod are not those of the host.
+/// Whether the pod has user ids of its own instead of those of the host.
 pub(crate) fn has_own_users(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_users) == Some(false)
 }
@@ -128,7 +128,7 @@ pub(crate) fn ips(pod: &Pod, of_sandbox: &[IpAddr], of_host: &[IpAddr]) -> Vec<I
     if uses_host_network(pod) { of_host.to_vec() } else { of_sandbox.to_vec() }
 }
 
-/// Where a pod can be reached from this node. On a host without addresses that is still its own loopback.
+/// Where a pod can be reached from this node. On a host without addresses that is still its loopback address.
 pub(crate) fn reachable_ips(pod: &Pod, of_sandbox: &[IpAddr], of_host: &[IpAddr]) -> Vec<IpAddr> {
     let ips = ips(pod, of_sandbox, of_host);
     if ips.is_empty() && uses_host_network(pod) { vec![Ipv4Addr::LOCALHOST.into()] } else { ips }
@@ -138,15 +138,15 @@ pub(crate) fn is_being_deleted(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether nothing is known of it but what the runtime tells: any other pod has containers.
+/// Whether only the runtime knows the pod: any other pod has containers.
 pub(crate) fn is_orphan(pod: &Pod) -> bool {
     pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty())
 }
 
-/// An orphan gets so many seconds: nobody knows what it would need.
+/// The grace period of an orphan in seconds: what it would need is unknown.
 const ORPHAN_GRACE: i64 = 1;
 
-/// A pod of which nothing is known but what the runtime tells: it can only be ended.
+/// Returns a pod that only the runtime knows: it can only be ended.
 pub(crate) fn orphan(found: &PodRef) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.uid = Some(found.uid.to_string());

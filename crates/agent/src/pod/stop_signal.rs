@@ -1,17 +1,17 @@
-//! The signals that a manifest can name for the end of a container.
+//! The signals that a manifest can name to stop a container.
 
 use k8s_openapi::api::core::v1::Container;
 use rubelet_cri::v1;
 
-/// A signal by the API's name for it: `SIGTERM`, `SIGRTMIN+3`.
+/// Reads a signal by its API name: `SIGTERM`, `SIGRTMIN+3`.
 pub(crate) fn read(name: &str) -> Option<v1::Signal> {
-    // The protocol's names are the same, but for signs.
+    // The names in the protocol are the same, except for signs.
     let is_plain = name.starts_with("SIG") && !name.contains("PLUS") && !name.contains("MINUS");
     let name = name.replace('+', "PLUS").replace('-', "MINUS");
     v1::Signal::from_str_name(&name).filter(|_| is_plain)
 }
 
-/// The signal that ends a container; the image's own, if its manifest names none.
+/// Returns the signal that stops a container; that of its image, if its manifest names none.
 pub(crate) fn of(container: &Container) -> v1::Signal {
     let named = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.as_deref());
     named.and_then(read).unwrap_or(v1::Signal::RuntimeDefault)

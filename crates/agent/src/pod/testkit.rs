@@ -1,4 +1,4 @@
-//! Pods and statuses for tables, in few words.
+//! Concise pods and statuses for tables.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) fn container(name: &str) -> Container {
     Container { name: name.to_owned(), image: Some(IMAGE.to_owned()), ..Container::default() }
 }
 
-/// So much of each, both asked for and at most.
+/// This much of each, as request and as limit.
 pub(crate) fn resources(cpu: &str, memory: &str) -> ResourceRequirements {
     let amounts: BTreeMap<String, Quantity> = [("cpu", cpu), ("memory", memory)]
         .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
@@ -49,7 +49,7 @@ pub(crate) fn pod(policy: &str, init: &[&str], containers: &[&str]) -> Pod {
     pod
 }
 
-/// Has a container do `action` when it ends with one of these, and never start again otherwise.
+/// Makes a container do `action` when it ends with one of these codes, and never start again otherwise.
 pub(crate) fn on_exit(container: &mut Container, action: &str, codes: &[i32]) {
     container.restart_policy = Some("Never".to_owned());
     let exit_codes =
@@ -58,7 +58,7 @@ pub(crate) fn on_exit(container: &mut Container, action: &str, codes: &[i32]) {
         Some(vec![ContainerRestartRule { action: action.to_owned(), exit_codes: Some(exit_codes) }]);
 }
 
-/// How a container of a table is.
+/// The state of a container in a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Is {
     Created,

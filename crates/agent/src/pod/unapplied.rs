@@ -1,13 +1,13 @@
-//! What of a changed manifest does not reach containers that run. A pod with a UID of its own stays the same pod when its
-//! manifest changes, and a container is replaced only if its name or image has changed, as under a kubelet. Whoever changes
-//! more should be told.
+//! Which changes of a manifest do not reach running containers. A pod with a UID of its own stays the same pod when its
+//! manifest changes, and a container is replaced only if its name or image has changed, as under a kubelet. Any other
+//! change should be reported.
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use serde_json::Value;
 
 use super::spec;
 
-/// Fields of a pod that only its sandbox, or the start of a container, reads.
+/// Fields of a pod that are read only for its sandbox, or at the start of a container.
 const OF_POD: [&str; 13] = [
     "dnsConfig",
     "dnsPolicy",
@@ -24,7 +24,7 @@ const OF_POD: [&str; 13] = [
     "subdomain",
 ];
 
-/// Fields of a container that only its start reads.
+/// Fields of a container that are read only at its start.
 const OF_CONTAINER: [&str; 12] = [
     "args",
     "command",
@@ -40,9 +40,9 @@ const OF_CONTAINER: [&str; 12] = [
     "workingDir",
 ];
 
-/// The fields that have changed, and take effect only when their containers, or the whole pod, start anew.
+/// Returns the fields that have changed but take effect only when their containers, or the whole pod, restart.
 pub(crate) fn unapplied(before: &Pod, after: &Pod) -> Vec<String> {
-    // For these the sandbox is replaced, and all start anew.
+    // These replace the sandbox, and everything restarts.
     let sandbox = |pod: &Pod| (spec::uses_host_network(pod), spec::has_own_users(pod));
     if sandbox(before) != sandbox(after) {
         return Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn unapplied(before: &Pod, after: &Pod) -> Vec<String> {
     let mut fields: Vec<String> =
         changed(before, after, &OF_POD).into_iter().map(|field| format!("spec.{field}")).collect();
     let volumes = |volumes: &Option<Vec<Volume>>| -> Vec<Value> {
-        // The files of the others follow.
+        // The files of all other volumes are updated.
         let is_bound = |volume: &&Volume| volume.host_path.is_some() || volume.empty_dir.is_some();
         volumes.iter().flatten().filter(is_bound).filter_map(|one| serde_json::to_value(one).ok()).collect()
     };
@@ -78,7 +78,7 @@ pub(crate) fn unapplied(before: &Pod, after: &Pod) -> Vec<String> {
 }
 
 fn changed<'a, T: serde::Serialize>(before: &T, after: &T, fields: &[&'a str]) -> Vec<&'a str> {
-    // Values of the API have no keys that JSON lacks.
+    // API values have no keys that JSON lacks.
     let [before, after] = [before, after].map(|value| serde_json::to_value(value).unwrap_or_default());
     fields.iter().copied().filter(|field| before.get(field) != after.get(field)).collect()
 }

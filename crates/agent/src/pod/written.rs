@@ -1,5 +1,5 @@
-//! What is written on a container for those who have to end it without its manifest: an agent that finds it, and commands
-//! without an agent.
+//! The annotations of a container for whatever has to end it without its manifest: an agent that finds it, and commands
+//! that run without an agent.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use rubelet_cri::labels;
 const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
 const PORTS: &str = "io.kubernetes.container.ports";
 
-/// The annotations that say it, in the kubelet's words.
+/// The annotations, in the kubelet's words.
 pub(crate) fn annotations(pod: &Pod, container: &Container) -> [(&'static str, Option<String>); 3] {
     let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     let ports = container.ports.as_ref().filter(|ports| !ports.is_empty());
-    // Values of the API have no keys that JSON lacks.
+    // API values have no keys that JSON lacks.
     let as_json = |value: serde_json::Result<String>| value.ok();
     [
         (labels::POD_GRACE, grace.map(|grace| grace.to_string())),
@@ -22,17 +22,17 @@ pub(crate) fn annotations(pod: &Pod, container: &Container) -> [(&'static str, O
     ]
 }
 
-/// What a container wants to be done before it stops.
+/// The `preStop` hook of a container.
 pub(crate) fn pre_stop(container: &Container) -> Option<&LifecycleHandler> {
     container.lifecycle.as_ref()?.pre_stop.as_ref()
 }
 
-/// What its pod grants a container, in seconds.
+/// The grace period of the container's pod, in seconds.
 pub(crate) fn grace(annotations: &HashMap<String, String>) -> Option<u64> {
     annotations.get(labels::POD_GRACE)?.parse().ok()
 }
 
-/// As much of a container as its end needs. What cannot be read is not there.
+/// Restores as much of a container as is needed to end it. What cannot be read is left out.
 pub(crate) fn container(name: &str, annotations: &HashMap<String, String>) -> Container {
     let pre_stop = annotations.get(PRE_STOP).and_then(|text| {
         let read = serde_json::from_str(text);

@@ -1,23 +1,23 @@
-//! The course of one probe of one instance of a container: what it says, after all that was answered so far. Pure.
+//! The course of one probe of one instance of a container: its verdict after all answers so far. Pure.
 //!
 //! | | startup | liveness | readiness |
 //! |---|---|---|---|
-//! | before any answer | nothing | success | failure |
+//! | before any answer | none | success | failure |
 //! | runs while | not started | started | started |
-//! | says success after | `successThreshold` answers in a row | the same | the same |
-//! | says failure after | `failureThreshold` answers in a row | the same | the same |
-//! | has nothing to add after | any verdict | failure | – |
+//! | reports success after | `successThreshold` answers in a row | the same | the same |
+//! | reports failure after | `failureThreshold` answers in a row | the same | the same |
+//! | is final after | any verdict | failure | – |
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 
-/// What a probe says of a container, once it was answered so often enough.
+/// What a probe concludes about a container after enough equal answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Success,
     Failure,
 }
 
-/// What a probe is for.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Startup,
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 3] = [Self::Startup, Self::Liveness, Self::Readiness];
 
-    /// The kubelet's word for it, in events and metrics.
+    /// Returns the kubelet's name for it, as used in events and metrics.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// The container's probe of this kind.
+    /// Returns the container's probe of this kind.
     pub(super) fn of(self, container: &Container) -> Option<&Probe> {
         match self {
             Self::Startup => container.startup_probe.as_ref(),
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// What holds of a new instance before anything was answered.
+    /// Returns the verdict on a new instance before any answer.
     pub(super) const fn initial(self) -> Option<Verdict> {
         match self {
             Self::Startup => None,
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// Whether it waits until the container has started, by its startup probe.
+    /// Whether it waits until the startup probe has found that the container has started.
     pub(super) const fn waits_for_start(self) -> bool {
         match self {
             Self::Startup => false,
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Whether it goes on while the pod ends.
+    /// Whether it continues while the pod is ending.
     pub(super) const fn outlives_order_to_end(self) -> bool {
         match self {
             Self::Startup | Self::Liveness => false,
@@ -81,7 +81,7 @@ impl Kind {
     }
 }
 
-/// How often in a row something must be answered before it counts.
+/// How many equal answers in a row are needed before they count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Thresholds {
     pub(super) success: u32,
@@ -97,18 +97,18 @@ impl Thresholds {
     }
 }
 
-/// One probe of one instance of a container.
+/// The course of one probe of one instance of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Course {
     kind: Kind,
     thresholds: Thresholds,
     verdict: Option<Verdict>,
-    /// The last answer, and how often it came in a row.
+    /// The last answer, and how many times in a row it has come.
     run: Option<(Verdict, u32)>,
 }
 
 impl Course {
-    /// One that begins, or goes on from what was known before this agent.
+    /// Starts a course, or continues it from what was known before this agent started.
     pub(super) fn begin(kind: Kind, thresholds: Thresholds, known: Option<Verdict>) -> Self {
         Self { kind, thresholds, verdict: known.or(kind.initial()), run: None }
     }
@@ -117,12 +117,13 @@ impl Course {
         self.verdict
     }
 
-    /// Whether it has said all that it ever will: only a new instance begins anew.
+    /// Returns whether the verdict is final: only a new instance starts over.
     pub(super) fn is_over(&self) -> bool {
         self.kind.is_final(self.verdict)
     }
 
-    /// Takes an answer; `None` is a question that could not be asked, which says nothing and breaks no row.
+    /// Takes an answer; `None` means that the container could not be asked, which says nothing and does not interrupt a
+    /// row.
     pub(super) fn hear(&mut self, answer: Option<Verdict>) {
         let Some(answer) = answer else { return };
         if self.is_over() {
@@ -152,7 +153,7 @@ mod tests {
     const SUCCESS: Option<Verdict> = Some(Verdict::Success);
     const FAILURE: Option<Verdict> = Some(Verdict::Failure);
 
-    /// Answers and verdicts as one letter each: `s`uccess, `f`ailure, `-` nothing.
+    /// Writes answers and verdicts as one letter each: `s`uccess, `f`ailure, `-` for none.
     fn letter(verdict: Option<Verdict>) -> char {
         match verdict {
             SUCCESS => 's',
@@ -174,7 +175,7 @@ mod tests {
         said
     }
 
-    /// Kind, success and failure thresholds, known before, answers → what it says before and after each.
+    /// Kind, success and failure thresholds, known before, answers → the verdict before and after each.
     type Row = (Kind, u32, u32, Option<Verdict>, &'static str, &'static str);
 
     #[test]
@@ -185,7 +186,7 @@ mod tests {
             (Kind::Startup, 1, 3, None, "", "-"),
             (Kind::Liveness, 1, 3, None, "fff", "sssf"),
             (Kind::Liveness, 1, 3, None, "ffsfff", "ssssssf"),
-            // On hold: only a new instance is alive again.
+            // On hold: only a new instance counts as alive again.
             (Kind::Liveness, 1, 3, None, "fffsss", "sssffff"),
             (Kind::Readiness, 1, 3, None, "s", "fs"),
             (Kind::Readiness, 3, 1, None, "ssfsss", "ffffffs"),
@@ -195,10 +196,10 @@ mod tests {
             (Kind::Startup, 1, 3, None, "ffff", "---ff"),
             // On hold: it has started for good.
             (Kind::Startup, 1, 1, None, "sf", "-ss"),
-            // What could not be asked says nothing, and neither makes nor breaks a row.
+            // A failure to ask says nothing, and neither extends nor interrupts a row.
             (Kind::Liveness, 1, 3, None, "f-f-f", "sssssf"),
             (Kind::Readiness, 1, 3, None, "---", "ffff"),
-            // An agent that comes back goes on from what is known.
+            // A restarted agent continues from what is known.
             (Kind::Startup, 1, 1, SUCCESS, "f", "ss"),
             (Kind::Readiness, 1, 3, SUCCESS, "fff", "sssf"),
         ];
@@ -229,7 +230,7 @@ mod tests {
     }
 
     proptest! {
-        /// A verdict is never changed but by its threshold of equal answers in a row just before.
+        /// A verdict changes only if its threshold of equal answers in a row came just before.
         #[test]
         fn a_verdict_changes_only_after_enough_equal_answers(
             kind in any_kind(),
@@ -255,7 +256,7 @@ mod tests {
             }
         }
 
-        /// Enough equal answers in a row always count, unless the last word was spoken before.
+        /// Enough equal answers in a row always count, unless the verdict was final before.
         #[test]
         fn enough_equal_answers_always_count(
             kind in any_kind(),

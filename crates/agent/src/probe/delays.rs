@@ -1,4 +1,4 @@
-//! How late probes are, for whoever asks right now.
+//! How late probes currently are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use tokio::time::Instant;
 
 use crate::under_way::{Held, UnderWay};
 
-/// For how long a probe that was late is news.
+/// For how long a late probe is remembered.
 const NEWS: Duration = Duration::from_secs(60);
 
 /// How late probes are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeDelays {
-    /// Commands of probes that are due and wait for their turn.
+    /// The number of probe commands that are due and wait for their turn.
     pub waiting: usize,
-    /// How late the latest is: of those that wait, and of those that were asked in the last minute.
+    /// The longest delay, among the commands that wait and the probes of the last minute.
     pub longest: Duration,
 }
 
-/// Keeps account of it. Clones are the same account.
+/// Keeps track of delays. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delays {
-    /// Commands that wait, by since when.
+    /// The waiting commands, each with the time since when it waits.
     waiting: UnderWay<Instant>,
     worst: Arc<Mutex<Option<(Instant, Duration)>>>,
 }
 
 impl Delays {
-    /// A command waits, for as long as this lives.
+    /// Records that a command waits, for as long as the returned value lives.
     pub(super) fn waits(&self) -> Held<Instant> {
         self.waiting.begin(Instant::now())
     }
 
-    /// A probe is asked so much after its time.
+    /// Records how late a probe was asked.
     pub(super) fn note_lateness(&self, by: Duration) {
         let mut worst = self.worst.lock();
         if worst.is_none_or(|(at, worst)| by >= worst || at.elapsed() > NEWS) {

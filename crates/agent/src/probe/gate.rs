@@ -1,12 +1,13 @@
-//! How many commands of probes run at the same time. A command costs the node far more than a question over the network:
-//! a storm of them must neither take the processors from those who watch the runtime nor fill the process table.
+//! Limits how many probe commands run at the same time. A command costs the node far more than a request over the
+//! network: a burst of commands must neither take the CPU from whatever watches the runtime nor fill the process table.
 //!
-//! Three limits, because three things are scarce. To *begin* a command costs processor time for sure, so only a few begin
-//! at once. One that has begun may work or sleep, nobody knows: it is *young* for a while, of which there may be some more.
-//! One that takes longer mostly sleeps, and counts only among all that there may be. So neither commands that sleep for a
-//! moment nor slow ones hold up those of others, and however many work, they cannot take all of the machine. One pod gets a
-//! part of the places only: if all of its commands hang, those of other pods still run. A command that has to wait is late, in
-//! the order of arrival, and never left out; how late shows in the metrics.
+//! There are three limits because three things are scarce. *Beginning* a command certainly costs CPU time, so only a
+//! few begin at once. A command that has begun may work or sleep, which is unknown: for a while it is *young*, and
+//! somewhat more of these are allowed. One that takes longer mostly sleeps, and only counts towards the total. So
+//! neither commands that sleep for a moment nor slow ones hold up others, and however many of them work, they cannot
+//! take the whole machine. One pod gets only part of the places: if all of its commands hang, those of other pods still
+//! run. Commands that have to wait run late, in the order of arrival, but are never skipped; the metrics show how late
+//! they are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +16,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::metrics::ProbeMetrics;
 
-/// After this long a command is taken to have begun.
+/// After this time, a command counts as begun.
 const BEGINNING: Duration = Duration::from_millis(50);
 
-/// And after this long more, to sleep more than it works.
+/// After this additional time, it is assumed to sleep more than it works.
 const YOUTH: Duration = Duration::from_millis(450);
 
-/// How many are young for each that begins.
+/// How many commands may be young for each that may begin.
 const YOUNG: usize = 8;
 
-/// One pod gets at most this part of all places.
+/// One pod gets at most one place in this many.
 const PART_OF_A_POD: usize = 4;
 
-/// How many commands of probes run at the same time.
+/// Limits for how many probe commands run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeLimits {
-    /// How many begin at once.
+    /// How many may begin at once.
     pub begin_at_once: usize,
-    /// How many there are in all.
+    /// How many may run in total.
     pub at_once: usize,
 }
 
@@ -43,7 +44,7 @@ impl Default for ProbeLimits {
     }
 }
 
-/// Lets commands through. Clones are the same gate.
+/// Admits commands. Clones are the same gate.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     beginnings: Arc<Semaphore>,
@@ -53,11 +54,11 @@ pub(crate) struct Gate {
     metrics: ProbeMetrics,
 }
 
-/// The places of one pod. Clones are the same.
+/// The places of one pod. Clones are the same places.
 #[derive(Clone, Debug)]
 pub(super) struct PodPlaces(Arc<Semaphore>);
 
-/// Leave to run a command, for as long as this lives.
+/// Permission to run a command for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Turn {
     of_pod: Option<OwnedSemaphorePermit>,
@@ -79,7 +80,7 @@ impl Gate {
         }
     }
 
-    /// The places of a pod.
+    /// Creates the places of a pod.
     pub(super) fn for_a_pod(&self) -> PodPlaces {
         PodPlaces(Arc::new(Semaphore::new(self.places_of_a_pod.max(1))))
     }
@@ -87,11 +88,13 @@ impl Gate {
     /// Waits for a turn.
     pub(super) async fn turn(&self, pod: &PodPlaces) -> Turn {
         let _waits = self.metrics.command_waits();
-        // Nobody closes them. That of its pod first: a command that waits for another of its own pod is in nobody's way.
+        // The semaphores are never closed. The pod's place comes first: a command that waits for another one of its own
+        // pod is in nobody's way.
         let of_pod = pod.0.clone().acquire_owned().await.ok();
         let beginning = self.beginnings.clone().acquire_owned().await.ok();
         let youth = self.youths.clone().acquire_owned().await.ok();
-        // Last, so that only what runs has a place: those before it hold up nobody, as nobody could begin without one.
+        // The overall place comes last, so that only running commands hold one; commands that wait before this hold up
+        // no others, which could not begin without one either.
         let place = self.places.clone().acquire_owned().await.ok();
         self.metrics.command_begins();
         Turn { of_pod, beginning, youth, place, metrics: self.metrics.clone() }
@@ -99,7 +102,7 @@ impl Gate {
 }
 
 impl Turn {
-    /// Runs a command to its end. Others may begin before that, if it takes its time.
+    /// Runs a command to its end. Others may begin before that, if it takes long.
     pub(super) async fn run<T>(mut self, command: impl Future<Output = T>) -> T {
         let mut command = std::pin::pin!(command);
         if let Ok(answer) = tokio::time::timeout(BEGINNING, &mut command).await {
@@ -130,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `commands` that take `each`; gives how many ran at once at most, and how long all took.
+    /// Runs `commands` that take `each`; returns how many ran at once at most, and how long all of them took.
     async fn storm(limits: ProbeLimits, commands: usize, each: Duration) -> (usize, Duration) {
         let gate = Gate::new(limits, ProbeMetrics::default());
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! The numbers of probes, under the kubelet's names where it has them.
+//! The metrics of probes, under the kubelet's names where it has them.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ struct KindLabel {
 
 const RESULTS: [&str; 3] = ["successful", "failed", "unknown"];
 
-/// The numbers of probes. Clones share their values.
+/// The metrics of probes. Clones share their values.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeMetrics {
     results: Family<ResultLabels, Counter>,
@@ -72,7 +72,7 @@ impl Default for ProbeMetrics {
 }
 
 impl ProbeMetrics {
-    /// Shows the numbers in a registry.
+    /// Registers the metrics.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "prober_probe",
@@ -97,14 +97,14 @@ impl ProbeMetrics {
         );
     }
 
-    /// A probe was due and is asked so much later.
+    /// Records how late a due probe was asked.
     pub(super) fn late(&self, kind: Kind, by: Duration) {
         self.delays.note_lateness(by);
         let label = KindLabel { probe_type: kind.as_str() };
         self.lateness.get_or_create(&label).observe(by.as_secs_f64());
     }
 
-    /// A probe was answered, or could not be asked.
+    /// Records that a probe was answered, or could not be asked.
     pub(super) fn answered(
         &self,
         kind: Kind,
@@ -124,7 +124,7 @@ impl ProbeMetrics {
         }
     }
 
-    /// Nothing more will come of a container: its numbers would only pile up.
+    /// Removes the metrics of a container that is gone; they would only pile up.
     pub(super) fn forget(&self, kind: Kind, pod: &PodRef, container: &str) {
         for result in RESULTS {
             self.results.remove(&result_labels(kind, pod, container, result));
@@ -132,13 +132,13 @@ impl ProbeMetrics {
         self.durations.remove(&duration_labels(kind, pod, container));
     }
 
-    /// A command waits, for as long as this lives.
+    /// Records that a command waits, for as long as the returned value lives.
     pub(super) fn command_waits(&self) -> impl Drop + use<> {
         self.waiting.inc();
         Counted { waiting: self.waiting.clone(), _waits: self.delays.waits() }
     }
 
-    /// How late probes are.
+    /// Returns how late probes are.
     pub(crate) fn delays(&self) -> ProbeDelays {
         self.delays.now()
     }

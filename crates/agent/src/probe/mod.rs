@@ -1,13 +1,13 @@
 //! Probes: is a container started, alive, ready?
 //!
 //! ```text
-//! pod actor ──tend──▶ PodProbes ──one task a probe──▶ ask (exec, httpGet, tcpSocket, grpc) ──▶ the container
-//!     ▲                   │ watch                        │
-//!     └─────verdicts──────┴◀────── course (thresholds) ◀─┘
+//! pod actor ──tend──▶ PodProbes ──one task per probe──▶ ask (exec, httpGet, tcpSocket, grpc) ──▶ the container
+//!     ▲                   │ watch                          │
+//!     └─────verdicts──────┴◀────── course (thresholds) ◀───┘
 //! ```
-//! A probe belongs to one instance of a container: it begins when that instance runs and ends with it, so what an old
-//! instance answered never counts for a new one. What counts as started, alive and ready is decided by [`course`], which
-//! is pure; the tasks around it only wait and ask.
+//! A probe belongs to one instance of a container: it starts when that instance runs and ends with it, so the answers
+//! of an old instance never count for a new one. What counts as started, alive and ready is decided by [`course`],
+//! which is pure; the tasks around it only wait and ask.
 
 mod ask;
 mod course;

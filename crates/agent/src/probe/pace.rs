@@ -8,7 +8,7 @@ use rubelet_model::UnixNanos;
 
 use super::course::Kind;
 
-/// How long and how often a probe asks.
+/// The timing of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) initial_delay: Duration,
@@ -29,7 +29,8 @@ impl Pace {
         }
     }
 
-    /// How long a container of this age is still left alone. Whether it lives is not asked in its first period: it is taken to.
+    /// Returns how much longer a container of this age is left alone. In its first period it is assumed to be alive, so
+    /// the liveness probe does not ask.
     pub(super) fn delay_left(&self, kind: Kind, age: Duration) -> Duration {
         let left_alone = match kind {
             Kind::Liveness => self.initial_delay.max(self.period),
@@ -38,27 +39,29 @@ impl Pace {
         left_alone.saturating_sub(age)
     }
 
-    /// How long a container of this age has no need to have started yet. It is asked from the beginning, since it may have; but
-    /// it has `failureThreshold` whole periods to do so, and the first question is asked before the first of them.
+    /// Returns how much longer a container of this age need not have started. It is asked from the beginning, since it
+    /// may have; but it has `failureThreshold` full periods to start, and the first question comes before the first of
+    /// them.
     pub(super) fn indulgence_left(&self, age: Duration) -> Duration {
         self.period.saturating_sub(age)
     }
 
-    /// An agent that has just come finds many containers at once: their probes begin at any moment of their first
-    /// period, `fraction` of it. Containers that it starts itself are spread as they are, and are not kept waiting.
+    /// Returns how long to delay the first round. A restarted agent finds many containers at once, so their probes
+    /// start at random moments of their first period, `fraction` of it. Containers that the agent starts itself are
+    /// spread out already, and are not delayed.
     pub(super) fn spread(&self, uptime: Duration, was_found: bool, fraction: f64) -> Duration {
         if was_found && self.period > uptime { self.period.mul_f64(fraction) } else { Duration::ZERO }
     }
 
-    /// When the next round is due after one that was due at `due` and has ended `now`. A round that took longer than
-    /// the period is followed by the next one at once; rounds never pile up.
+    /// Returns when the next round is due, after one that was due at `due` and ended `now`. A round that takes longer
+    /// than the period is followed immediately by the next one; rounds never pile up.
     pub(super) fn next(&self, due: Stamp, now: Stamp) -> Stamp {
         due.plus(self.period).max(now)
     }
 }
 
-/// How long a container has been running. The runtime's clock is believed within what we saw ourselves: one that did not
-/// run yet when somebody looked, at `unseen_until`, cannot be older than that.
+/// Returns how long a container has been running. The runtime's clock is trusted only within the agent's own
+/// observations: a container that was not running yet at `unseen_until` cannot be older than that.
 pub(super) fn age(started_at: UnixNanos, unseen_until: Option<Stamp>, now: Now) -> Duration {
     let by_runtime = if started_at.is_set() {
         Duration::from_nanos(u64::try_from(now.wall.0.saturating_sub(started_at.0)).unwrap_or(0))
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn only_what_was_found_by_a_young_agent_is_spread() {
         let pace = Pace { initial_delay: Duration::ZERO, period: seconds(10), timeout: seconds(1) };
-        // uptime, found → wait, for a fraction of 0.5
+        // uptime, found → delay, for a fraction of 0.5
         let table = [(0, true, 5), (9, true, 5), (10, true, 0), (600, true, 0), (0, false, 0)];
         for (uptime, was_found, wanted) in table {
             assert_eq!(pace.spread(seconds(uptime), was_found, 0.5), seconds(wanted), "{uptime} {was_found}");
@@ -124,14 +127,14 @@ mod tests {
     fn a_container_is_left_alone_for_its_delay_counted_from_its_start() {
         let pace = Pace { initial_delay: seconds(30), period: seconds(10), timeout: seconds(1) };
         let now = Now { stamp: at(100), wall: UnixNanos(1_000 * SECOND as i64) };
-        // started by the runtime's clock, last look before it ran → age, what is left of the delay
+        // start by the runtime's clock, last look before it ran → age, remaining delay
         let table = [
             (990, None, 10, 20),
             (900, None, 100, 0),
             (900, Some(98), 2, 28),
             (999, Some(98), 1, 29),
             (0, None, 0, 30),
-            // A clock that goes ahead.
+            // A clock that runs ahead.
             (5_000, Some(98), 0, 30),
         ];
         for (started, looked, old, left) in table {
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn in_its_first_period_a_container_need_not_have_started_and_is_taken_to_live() {
         let pace = |delay| Pace { initial_delay: seconds(delay), period: seconds(10), timeout: seconds(1) };
-        // initial delay, age → delay of the startup, liveness and readiness probe, and what is left of indulgence
+        // initial delay, age → delays of the startup, liveness and readiness probes, and the remaining indulgence
         let table = [
             (0, 0, [0, 10, 0], 10),
             (0, 4, [0, 6, 0], 6),

@@ -1,6 +1,7 @@
-//! The probes of one pod: its actor has them begun and ended as containers come and go, and hears of every new verdict.
+//! The probes of one pod: its actor starts and ends them as containers come and go, and is notified of every new
+//! verdict.
 //!
-//! Verdicts are one value in a `watch`: newest wins, nobody waits for anybody.
+//! Verdicts are one value in a `watch`: the newest wins, and nothing waits for anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ use crate::disk::Disk;
 use crate::pod::{Journal, containers, init_containers, is_sidecar};
 use crate::runtime::Runtime;
 
-/// What probing needs, the same for all pods.
+/// What probing needs; shared by all pods.
 #[derive(Debug)]
 pub(crate) struct Prober<R> {
     pub(crate) asker: Asker<R>,
@@ -33,10 +34,10 @@ pub(crate) struct Prober<R> {
     pub(crate) metrics: ProbeMetrics,
 }
 
-/// A probe that runs.
+/// A running probe.
 struct Running {
     probe: Arc<Probe>,
-    /// Whether it began only after the startup probe had succeeded, or waits for that.
+    /// Whether it started only after the startup probe had succeeded, or still waits for that.
     follows_startup: bool,
     ips: Arc<[IpAddr]>,
     task: JoinHandle<()>,
@@ -53,27 +54,28 @@ pub(crate) struct PodProbes<R> {
     prober: Arc<Prober<R>>,
     journal: Journal,
     pod: PodRef,
-    /// For its commands.
+    /// The places of this pod's commands.
     places: PodPlaces,
     running: BTreeMap<(ContainerId, Kind), Running>,
     verdicts: watch::Sender<Verdicts>,
     changes: watch::Receiver<Verdicts>,
     /// When the last status was read.
     looked: Option<Stamp>,
-    /// The instances that have been seen to run, and when the status before that was read: none has run for longer.
+    /// The instances that have been seen running, each with the time at which the previous status was read: none has
+    /// been running for longer than that.
     seen: BTreeMap<ContainerId, Option<Stamp>>,
-    /// What is on disk, or on its way there.
+    /// What is on disk, or is being written there.
     record: Record,
     path: Option<PathBuf>,
     disk: Disk,
-    /// Who writes it down, since there was first something to write.
+    /// The task that writes the record, since there was something to write for the first time.
     scribe: Option<watch::Sender<Record>>,
-    /// Whose numbers to forget at the end.
+    /// The probes whose metrics must be removed at the end.
     counted: BTreeSet<(Kind, Arc<str>)>,
 }
 
 impl<R: Runtime> PodProbes<R> {
-    /// Those of a pod that nothing is known of yet.
+    /// Creates the probes of a pod about which nothing is known yet.
     pub(crate) fn new(prober: Arc<Prober<R>>, journal: Journal, pod: PodRef, disk: Disk) -> Self {
         let (verdicts, changes) = watch::channel(Verdicts::default());
         Self {
@@ -94,25 +96,25 @@ impl<R: Runtime> PodProbes<R> {
         }
     }
 
-    /// Goes on from what an agent before this one had found out, and writes down here what this one finds out.
+    /// Continues from what an earlier agent had found out, and writes to `path` what this one finds out.
     pub(crate) fn go_on_from(&mut self, record: Record, path: PathBuf) {
         self.record = record;
         self.path = Some(path);
     }
 
-    /// What is known now.
+    /// Returns the current verdicts.
     pub(crate) fn verdicts(&mut self) -> Verdicts {
         self.changes.borrow_and_update().clone()
     }
 
-    /// Waits until there is something that was not seen yet. Losing this future loses nothing.
+    /// Waits until there is a verdict that has not been seen yet. Cancel safe.
     pub(crate) async fn changed(&mut self) {
-        // We hold a sender: it cannot be closed.
+        // This struct holds a sender, so the channel cannot be closed.
         let _ = self.changes.changed().await;
     }
 
-    /// Begins the probes of what runs now, and ends those of what does not. A pod that ends is no longer asked whether
-    /// it has started or lives: it is taken to have and to do.
+    /// Starts the probes of what is running now, and ends all others. In a pod that is ending, containers are no longer
+    /// asked whether they have started or are alive: both are assumed.
     pub(crate) fn tend(&mut self, pod: &Pod, status: &PodStatus, ips: &[IpAddr], is_ending: bool) {
         let now = self.prober.clock.now();
         self.note_instances(status);
@@ -135,7 +137,7 @@ impl<R: Runtime> PodProbes<R> {
         self.looked = Some(now.stamp);
     }
 
-    /// One that is in doubt for a while is still the same.
+    /// An instance whose state is unknown for a while is still the same one.
     fn note_instances(&mut self, status: &PodStatus) {
         self.seen.retain(|id, _| status.containers.iter().any(|instance| instance.id == *id));
         for instance in &status.containers {
@@ -145,7 +147,7 @@ impl<R: Runtime> PodProbes<R> {
         }
     }
 
-    /// Whether a probe runs as it should, or has run to its end.
+    /// Whether a probe is running as it should, or has completed.
     fn goes_on(&self, one: &Probed<'_>, ips: &Arc<[IpAddr]>) -> bool {
         let Some(running) = self.running.get(&(one.instance.id.clone(), one.kind)) else { return false };
         let verdict = self.verdicts.borrow().of(&one.instance.id).by(one.kind);
@@ -163,7 +165,7 @@ impl<R: Runtime> PodProbes<R> {
         let Probed { kind, container, instance, probe } = *one;
         let id = &instance.id;
         let was_found = self.looked.is_none();
-        // One whose definition changed goes on from its own verdict; one that was found, from the record.
+        // A probe whose definition has changed continues from its own verdict; one found at start, from the record.
         let known = self.verdicts.borrow().of(id).by(kind).or_else(|| self.record.get(id).by(kind));
         let course = Course::begin(kind, Thresholds::of(probe), known);
         let verdict = course.verdict();
@@ -205,13 +207,14 @@ impl<R: Runtime> PodProbes<R> {
         self.running.insert((id.clone(), kind), running);
     }
 
-    /// Ends all of them: nothing of the pod runs any more.
+    /// Ends all of them: nothing of the pod is running any more.
     pub(crate) fn end(&mut self) {
         self.running.clear();
         self.verdicts.send_if_modified(|verdicts| verdicts.keep(|_, _| false));
     }
 
-    /// Has what is known written down, if that is not what was written last. Nobody waits for it: the disk may hang.
+    /// Writes the verdicts to disk if they have changed since the last write. Nothing waits for this, because the disk
+    /// may hang.
     pub(crate) fn save(&mut self) {
         let Some(path) = &self.path else { return };
         let record = Record::of(&self.verdicts.borrow());
@@ -236,7 +239,7 @@ impl<R> Drop for PodProbes<R> {
     }
 }
 
-/// A probe of a container that runs.
+/// A probe of a running container.
 #[derive(Clone, Copy)]
 struct Probed<'a> {
     kind: Kind,
@@ -251,7 +254,7 @@ impl Probed<'_> {
     }
 }
 
-/// The probes of all containers and sidecars of a pod that run.
+/// Returns the probes of all running containers and sidecars of a pod.
 fn probed<'a>(pod: &'a Pod, status: &'a PodStatus) -> impl Iterator<Item = Probed<'a>> {
     let sidecars = init_containers(pod).iter().filter(|container| is_sidecar(container));
     sidecars.chain(containers(pod)).flat_map(|container| {

@@ -1,6 +1,5 @@
-//! What probes had found out, on disk: an agent that comes back goes on from there. Without it, whatever was ready would
-//! be unready for a moment at every restart of the agent, and whatever takes long to start would be asked whether it has
-//! started all over again.
+//! The results of probes, kept on disk so that a restarted agent continues from there. Otherwise every restart of the
+//! agent would make ready containers unready for a moment, and would restart the startup probes of slow ones.
 //!
 //! Reading and writing block: call them off the async threads.
 
@@ -18,10 +17,10 @@ use super::verdicts::Verdicts;
 use crate::disk::Disk;
 use crate::pod_file::{self, Outlives};
 
-/// How long to wait after the disk has failed.
+/// How long to wait after a disk failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What stays true of an instance of a container however often the agent restarts.
+/// What remains true for an instance of a container, however often the agent restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Known {
@@ -30,7 +29,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What a probe of this kind goes on from. A liveness probe begins anew: one that had failed would fail again.
+    /// Returns the verdict from which a probe of this kind continues. A liveness probe starts over: one that had failed
+    /// would fail again.
     pub(super) fn by(self, kind: Kind) -> Option<Verdict> {
         let holds = match kind {
             Kind::Startup => self.started,
@@ -41,7 +41,7 @@ impl Known {
     }
 }
 
-/// What is known of the instances of a pod's containers.
+/// What is known about the instances of a pod's containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     containers: BTreeMap<String, Known>,
@@ -63,19 +63,19 @@ impl Record {
         self.containers.get(id.as_str()).copied().unwrap_or_default()
     }
 
-    /// Reads it. One that is not there, or was damaged, is one of which nothing is known.
+    /// Reads a record. If it is missing or damaged, nothing is known.
     pub(crate) fn read(path: &Path) -> Self {
         pod_file::read_or_default(path, "earlier probe results")
     }
 
-    /// Writes it, if the pod's folder is there.
+    /// Writes the record, if the pod's folder exists.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         pod_file::write(path, self, Outlives::Agent)
     }
 }
 
-/// Writes down this, and whatever is sent after it, for as long as somebody may send: the newest wins. What cannot be written
-/// is tried again.
+/// Writes this record, and every one that is sent later, until the sender is dropped; the newest wins. Failed writes
+/// are retried.
 pub(super) fn keep(first: Record, path: PathBuf, disk: Disk, pod: &PodRef) -> watch::Sender<Record> {
     let (sender, mut news) = watch::channel(first);
     news.mark_changed();

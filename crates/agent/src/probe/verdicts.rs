@@ -1,4 +1,4 @@
-//! What probes have found out about the containers of a pod.
+//! What the probes have found out about the containers of a pod.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use rubelet_model::ContainerId;
 
 use super::course::{Kind, Verdict};
 
-/// The verdicts on one container; nothing where there is none yet.
+/// The verdicts on one container; `None` where there is no verdict yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OfContainer {
     pub(crate) startup: Option<Verdict>,
@@ -39,23 +39,23 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// The verdicts on one container.
+    /// Returns the verdicts on one container.
     pub(crate) fn of(&self, id: &ContainerId) -> OfContainer {
         self.by_container.get(id).copied().unwrap_or_default()
     }
 
-    /// Every container of which there is a verdict.
+    /// Returns every container on which there is a verdict.
     pub(super) fn all(&self) -> impl Iterator<Item = (&ContainerId, OfContainer)> {
         self.by_container.iter().map(|(id, verdicts)| (id, *verdicts))
     }
 
-    /// Whether this was news.
+    /// Sets a verdict; returns whether that changed anything.
     pub(super) fn set(&mut self, id: &ContainerId, kind: Kind, verdict: Option<Verdict>) -> bool {
         let known = self.by_container.entry(id.clone()).or_default().by_mut(kind);
         std::mem::replace(known, verdict) != verdict
     }
 
-    /// Forgets the others; whether there were any.
+    /// Removes all other verdicts; returns whether there were any.
     pub(super) fn keep(&mut self, is_kept: impl Fn(&ContainerId, Kind) -> bool) -> bool {
         let mut forgot = false;
         self.by_container.retain(|id, verdicts| {
@@ -71,12 +71,12 @@ impl Verdicts {
 
 #[cfg(test)]
 impl Verdicts {
-    /// The verdicts on containers that have no probes.
+    /// Returns the verdicts on containers that have no probes.
     pub(crate) fn without_probes() -> Self {
         Self::default()
     }
 
-    /// With a verdict on one container.
+    /// Adds a verdict on one container.
     pub(crate) fn with(mut self, id: &str, verdict: OfContainer) -> Self {
         self.by_container.insert(id.into(), verdict);
         self

@@ -1,4 +1,4 @@
-//! The task of one probe: it waits, asks, and tells its pod what follows.
+//! The task of one probe: it waits, asks, and reports the verdicts to its pod.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::verdicts::Verdicts;
 use crate::pod::Journal;
 use crate::runtime::Runtime;
 
-/// A question that cannot be asked is tried so often before this round is given up.
+/// How often to try to ask before a round is given up.
 const TRIES: usize = 3;
 
 /// The task of one probe of one instance of a container.
@@ -32,14 +32,15 @@ pub(super) struct Worker<R> {
     pub(super) verdicts: watch::Sender<Verdicts>,
     /// How long the container is left alone, whatever its startup probe says.
     pub(super) delay: Duration,
-    /// Until when it is no failure not to have started.
+    /// Until when it does not count as a failure if the container has not started.
     pub(super) lenient_until: Stamp,
     /// Whether it waits for the startup probe.
     pub(super) follows_startup: bool,
 }
 
 impl<R: Runtime> Worker<R> {
-    /// Runs until there is nothing more to say of this instance. Whoever started it ends it with the instance.
+    /// Runs until there is nothing more to find out about this instance. Whoever started it ends it together with the
+    /// instance.
     pub(super) async fn run(mut self) {
         if self.course.is_over() {
             return;
@@ -64,15 +65,15 @@ impl<R: Runtime> Worker<R> {
         }
     }
 
-    /// Waits until the startup probe has said so.
+    /// Waits until the startup probe has succeeded.
     async fn started(&self) {
         let id = &self.question.id;
         let mut verdicts = self.verdicts.subscribe();
-        // We hold a sender: it cannot be closed.
+        // This struct holds a sender, so the channel cannot be closed.
         let _ = verdicts.wait_for(|verdicts| verdicts.of(id).startup == Some(Verdict::Success)).await;
     }
 
-    /// Asks once, or as often as it takes to ask; `None` if it could not be asked.
+    /// Asks once, retrying if the container could not be asked; `None` if that never worked.
     async fn round(&self, due: Stamp) -> Option<Verdict> {
         let Prober { asker, clock, metrics } = &*self.prober;
         let turn = asker.turn(&self.question, &self.places).await;
@@ -103,7 +104,7 @@ impl<R: Runtime> Worker<R> {
         answer
     }
 
-    /// What people should know of an answer.
+    /// Reports what users should know about an answer.
     fn tell(&self, answer: &Result<Answer, AskError>) {
         let kind = self.kind.as_str();
         let (reason, message) = match answer {

@@ -1,4 +1,4 @@
-//! A connection to a container, over which it can be asked once.
+//! A connection to a container, for a single request.
 
 mod closing;
 
@@ -42,7 +42,7 @@ pub(crate) enum ConnectionError {
     LateBody,
 }
 
-/// In the words of Go, as people know them from events: `connect: connection refused`.
+/// Words the error as Go does, which people know from events: `connect: connection refused`.
 fn refusal(error: &io::Error) -> String {
     let text = error.to_string();
     match (error.raw_os_error(), text.split_once(" (os error")) {
@@ -54,7 +54,7 @@ fn refusal(error: &io::Error) -> String {
 /// How many names are looked up at the same time.
 const LOOKUPS: usize = 16;
 
-/// Opens connections. Clones share the bound on lookups.
+/// Opens connections. Clones share the limit on lookups.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     lookups: Arc<Semaphore>,
@@ -73,8 +73,9 @@ impl Dialer {
         connect.await.map_err(|source| ConnectionError::Dial { address: address.to_string(), source })
     }
 
-    /// A lookup keeps a thread busy until the name server answers, even if the probe has given up by then. Threads are shared
-    /// with everything that touches the disk, so a lookup keeps its place for as long as it keeps its thread.
+    /// Looks up an address. A lookup occupies a thread until the name server answers, even if the probe has given up by
+    /// then. Threads are shared with everything that uses the disk, so a lookup keeps its permit for as long as it
+    /// occupies its thread.
     async fn addresses(&self, Address { host, port }: &Address) -> io::Result<Vec<SocketAddr>> {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, *port)]);
@@ -89,13 +90,13 @@ impl Dialer {
     }
 }
 
-/// An answer, and what carries it: the body comes as long as this lives.
+/// An answer with its connection: the body can be read as long as this lives.
 pub(super) struct Carried {
     pub(super) answer: Response<Incoming>,
     _carrier: JoinSet<()>,
 }
 
-/// Asks a container, over a connection of its own.
+/// Sends a request to a container, over a new connection.
 pub(super) async fn ask(
     dialer: &Dialer,
     tls: Option<&Arc<ClientConfig>>,
@@ -113,7 +114,7 @@ pub(super) async fn ask(
     }
 }
 
-/// What is offered to servers that speak TLS, best first, as by Go.
+/// The ALPN protocols offered to TLS servers, best first, as Go does.
 const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
 
@@ -125,13 +126,13 @@ where
         http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await?;
     let mut carrier = JoinSet::new();
     carrier.spawn(async move {
-        // Its error is also the answer's.
+        // The answer carries the same error.
         let _ = connection.await;
     });
     Ok(Carried { answer: sender.send_request(for_http2(question)).await?, _carrier: carrier })
 }
 
-/// The same question in HTTP/2: whom it is for is part of where it goes, and connections are nobody's to speak of.
+/// Converts the request to HTTP/2: the authority is part of the URI, and connection headers are not allowed.
 fn for_http2(mut question: Request<Empty<Bytes>>) -> Request<Empty<Bytes>> {
     question.headers_mut().remove(CONNECTION);
     let host = question.headers_mut().remove(HOST);
@@ -154,7 +155,7 @@ where
         http1::Builder::new().title_case_headers(true).handshake(TokioIo::new(stream)).await?;
     let mut carrier = JoinSet::new();
     carrier.spawn(async move {
-        // Its error is also the answer's.
+        // The answer carries the same error.
         let _ = connection.await;
     });
     Ok(Carried { answer: sender.send_request(question).await?, _carrier: carrier })
@@ -170,7 +171,7 @@ fn refused(error: io::Error) -> ConnectionError {
     }
 }
 
-/// How TLS is spoken with containers: whoever answers is believed.
+/// Returns the TLS configuration for containers, which accepts any server.
 pub(super) fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -182,8 +183,8 @@ pub(super) fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     Ok(Arc::new(config))
 }
 
-/// A container is asked about itself, at its own address: there is nobody to be deceived. So certificates are not even read:
-/// there are some about that no library of today would take.
+/// Accepts any certificate. A container is asked about itself, at its own address, so there is nobody to deceive.
+/// Certificates are not even parsed: some in use would be rejected by any current library.
 #[derive(Debug)]
 struct Anybody;
 
@@ -217,7 +218,7 @@ impl ServerCertVerifier for Anybody {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    /// Whatever a server can sign with.
+    /// Returns every scheme that a server can sign with.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         vec![
             SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -258,11 +259,11 @@ mod tests {
     async fn a_lookup_keeps_its_place_though_nobody_waits_any_more() {
         let dialer = Dialer { lookups: Arc::new(Semaphore::new(1)) };
         let address = Address { host: "localhost".to_owned(), port: 1 };
-        // Polled once: the lookup has begun.
+        // Polled once, so that the lookup has begun.
         let asked = Box::pin(dialer.addresses(&address));
         assert!(futures_util::FutureExt::now_or_never(asked).is_none());
         assert_eq!(dialer.lookups.available_permits(), 0, "it is under way");
-        // And gives it back when the answer has come.
+        // The permit is returned when the answer has come.
         drop(dialer.lookups.acquire().await.unwrap());
     }
 }

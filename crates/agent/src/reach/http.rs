@@ -1,4 +1,4 @@
-//! `httpGet`, for probes and hooks: one question to a container, as the kubelet asks it.
+//! `httpGet`, for probes and hooks: sends one request to a container, as the kubelet does.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::{self, Carried, ConnectionError, Dialer};
 use super::{Address, KUBERNETES, ReachError};
 
-/// So much of an answer is read.
+/// How much of an answer is read.
 const MOST_BODY: usize = 10 << 10;
 
-/// A container that sends us in circles is left after it was asked so often: the last redirect is not followed.
+/// The maximum number of requests in a chain of redirects: the last redirect is not followed.
 const MOST_REDIRECTS: usize = 10;
 
 /// Why a container was not asked, or did not answer.
@@ -35,7 +35,7 @@ pub(crate) enum HttpError {
     NoTls(Arc<str>),
     #[error("Get {url:?}: {source}")]
     NoAnswer { url: String, source: ConnectionError },
-    /// The answer began and did not end.
+    /// The answer started but did not end.
     #[error("{0}")]
     BrokenAnswer(ConnectionError),
     #[error("Get {url:?}: stopped after {MOST_REDIRECTS} redirects")]
@@ -43,17 +43,17 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
-    /// Whether the container was asked and did not answer well; otherwise it cannot be told how it is.
+    /// Whether the container was asked and did not answer well; otherwise nothing is known about it.
     pub(crate) fn is_about_answer(&self) -> bool {
         match self {
-            // A header that cannot be sent keeps a container from answering well, as it does under a kubelet.
+            // As under a kubelet, a header that cannot be sent counts as a bad answer of the container.
             Self::NoAnswer { .. } | Self::Circles { .. } | Self::Header { .. } => true,
             Self::Reach(_) | Self::BadUrl { .. } | Self::NoTls(_) | Self::BrokenAnswer(_) => false,
         }
     }
 }
 
-/// What a container answered.
+/// The answer of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpAnswer {
     pub(crate) code: u16,
@@ -61,7 +61,7 @@ pub(crate) struct HttpAnswer {
     pub(crate) body: String,
 }
 
-/// Asks containers over HTTP. Clones share everything.
+/// Sends HTTP requests to containers. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct PodHttp {
     dialer: Dialer,
@@ -75,13 +75,13 @@ impl Default for PodHttp {
 }
 
 impl PodHttp {
-    /// What opens its connections.
+    /// Returns the dialer for its connections.
     pub(crate) fn dialer(&self) -> &Dialer {
         &self.dialer
     }
 
-    /// Asks a container in the name of `kube-<who>` and reads the beginning of its answer, all of it `within` so long, or
-    /// however long that takes.
+    /// Sends a request to a container as `kube-<who>` and reads the beginning of its answer, all of it `within` that
+    /// time if there is a limit.
     pub(crate) async fn get(
         &self,
         within: Option<Duration>,
@@ -98,7 +98,7 @@ impl PodHttp {
         let asked = url.host_str().map(str::to_owned);
         for _ in 0..MOST_REDIRECTS {
             let mut carried = self.ask(&url, &headers, until).await?;
-            // What a container says of others is not about it: then its answer is that it sends us there.
+            // A redirect to another host says nothing about the container: the redirect itself is then the answer.
             let next = elsewhere(&url, &carried.answer).filter(|next| next.host_str() == asked.as_deref());
             let Some(next) = next else {
                 let code = carried.answer.status().as_u16();
@@ -148,7 +148,7 @@ impl PodHttp {
     }
 }
 
-/// What comes of something by then; nothing if it takes longer.
+/// Returns the result of a future, or `None` if it takes longer than `until`.
 async fn before<T>(until: Option<Instant>, something: impl Future<Output = T>) -> Option<T> {
     match until {
         Some(until) => timeout_at(until, something).await.ok(),
@@ -156,7 +156,7 @@ async fn before<T>(until: Option<Instant>, something: impl Future<Output = T>) -
     }
 }
 
-/// Where an answer sends us, if anywhere.
+/// Returns where an answer redirects to, if anywhere.
 fn elsewhere(url: &Url, answer: &Response<Incoming>) -> Option<Url> {
     let sends_us_on = matches!(
         answer.status(),
@@ -190,7 +190,7 @@ fn url(action: &HTTPGetAction, container: &Container, ips: &[IpAddr]) -> Result<
     Ok(format!("{scheme}://{address}/{path}"))
 }
 
-/// The headers of the manifest, and what is sent unless it says otherwise.
+/// Returns the headers of the manifest, and the default ones that it does not override.
 fn headers(url: &str, who: &str, action: &HTTPGetAction) -> Result<HeaderMap, HttpError> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {
@@ -211,13 +211,13 @@ fn headers(url: &str, who: &str, action: &HTTPGetAction) -> Result<HeaderMap, Ht
         None => {
             headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         }
-        // Empty means: do not send it.
+        // Empty means that the header is not sent.
         Some(accept) if accept.is_empty() => {
             headers.remove(ACCEPT);
         }
         Some(_) => {}
     }
-    // Every question is a new connection: whether one can be made is part of the question.
+    // Every request uses a new connection, because whether a connection is possible is part of the check.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     Ok(headers)
 }

@@ -1,5 +1,5 @@
-//! How a container is reached over the network, by its probes and its hooks: at the address of its pod or at one that the
-//! manifest names, on a port by number or by name.
+//! How probes and hooks reach a container over the network: at the address of its pod or one that the manifest names,
+//! on a port by number or by name.
 
 mod connection;
 mod http;
@@ -15,10 +15,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 pub(crate) use connection::{ConnectionError, Dialer};
 pub(crate) use http::{HttpError, PodHttp};
 
-/// The version of Kubernetes whose behaviour this is, as containers are told.
+/// The version of Kubernetes whose behaviour this is, as containers see it.
 pub(crate) const KUBERNETES: &str = "1.36";
 
-/// Why it is not known where to reach a container.
+/// Why the address of a container is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReachError {
     #[error(
@@ -31,7 +31,7 @@ pub(crate) enum ReachError {
     BadPort(i32),
 }
 
-/// Where a container can be reached.
+/// The address at which a container can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -39,7 +39,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Where a container of a pod with these addresses is reached.
+    /// Returns the address of a container in a pod with these IPs.
     pub(crate) fn of(
         host: Option<&str>,
         port: &IntOrString,

@@ -1,4 +1,4 @@
-//! HTTP servers on loopback, that answer as they are told and remember what they were asked.
+//! HTTP servers on loopback, which give the answers they are set up with and record the requests.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// A certificate that nobody signed, for a name that nobody has.
+/// A self-made certificate that nobody signed, for a name that does not exist.
 const CERTIFICATE: &[u8] = include_bytes!("testkit/cert.der");
 const KEY: &[u8] = include_bytes!("testkit/key.der");
 
 type Answers = dyn Fn(&str) -> String + Send + Sync;
 
-/// Whether a server says that it closes a connection.
+/// Whether a server announces that it closes a connection.
 #[derive(Clone, Copy)]
 enum Closing {
     Announced,
@@ -39,7 +39,7 @@ fn acceptor(certificate: &'static [u8], versions: &[&'static SupportedProtocolVe
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A server, for as long as this lives.
+/// A server that runs for as long as this lives.
 pub(crate) struct TestServer {
     pub(crate) port: u16,
     asked: Arc<Mutex<Vec<String>>>,
@@ -47,17 +47,17 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    /// One that gives, for what it was asked, this.
+    /// Starts a server that answers each request with what `answers` returns.
     pub(crate) async fn start(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::serve(None, Closing::Announced, Arc::new(answers)).await
     }
 
-    /// The same, over TLS.
+    /// Does the same, over TLS.
     pub(crate) async fn start_tls(answers: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::start_with_certificate(CERTIFICATE, rustls::DEFAULT_VERSIONS, answers).await
     }
 
-    /// The same, with a certificate that need not be one, and in these versions of TLS.
+    /// Does the same, with a certificate that need not be valid, and with these versions of TLS.
     pub(crate) async fn start_with_certificate(
         certificate: &'static [u8],
         versions: &[&'static SupportedProtocolVersion],
@@ -66,7 +66,7 @@ impl TestServer {
         Self::serve(Some(acceptor(certificate, versions)), Closing::Announced, Arc::new(answers)).await
     }
 
-    /// One over TLS that closes connections without announcing it.
+    /// Starts a TLS server that closes connections without announcing it.
     pub(crate) async fn start_abrupt_tls(
         version: &'static SupportedProtocolVersion,
         answers: impl Fn(&str) -> String + Send + Sync + 'static,
@@ -75,7 +75,7 @@ impl TestServer {
         Self::serve(Some(tls), Closing::Abrupt, Arc::new(answers)).await
     }
 
-    /// One that says this, and then nothing more, without hanging up.
+    /// Starts a server that sends these words, and then nothing more, without hanging up.
     pub(crate) async fn start_stalling(words: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -91,7 +91,7 @@ impl TestServer {
         Self { port, asked: Arc::default(), serving }
     }
 
-    /// One that speaks HTTP/2 only, and answers 200 with whom and what it was asked for.
+    /// Starts a server that speaks only HTTP/2, and answers 200 with the authority and path of the request.
     pub(crate) async fn start_http2() -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = provider.key_provider.load_private_key(PrivatePkcs8KeyDer::from(KEY).into()).unwrap();
@@ -143,17 +143,17 @@ impl TestServer {
         Self { port, asked, serving }
     }
 
-    /// Ends it: nobody listens any more.
+    /// Stops it: nothing listens any more.
     pub(crate) async fn stop(mut self) {
         self.serving.shutdown().await;
     }
 
-    /// Everything that it was asked.
+    /// Returns all requests it has received.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
 
-    /// A question to it.
+    /// Returns a request to it.
     pub(crate) fn action(&self, path: &str, scheme: &str) -> HTTPGetAction {
         HTTPGetAction {
             port: IntOrString::Int(self.port.into()),
@@ -175,10 +175,10 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte).await {
             Ok(1) => head.push(byte[0]),
-            // It was not for us: a client that wanted TLS.
+            // The connection was not meant for this server: the client wanted TLS.
             _ => break,
         }
-        // What begins like this is no text.
+        // A TLS handshake, which is not text.
         if head == [0x16] {
             break;
         }
@@ -193,7 +193,7 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     };
 }
 
-/// An answer with a code, a header and a body.
+/// Returns an answer with a code, a header and a body.
 pub(crate) fn reply(code: u16, header: &str, body: &str) -> String {
     format!("HTTP/1.1 {code} Told\r\n{header}content-length: {}\r\n\r\n{body}", body.len())
 }

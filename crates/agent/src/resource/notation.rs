@@ -1,4 +1,5 @@
-//! How the API writes amounts: `0.5` is `500m`, `1024Mi` is `1Gi`. What people wrote decides only whether tens or twos count.
+//! The API's notation for quantities: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`. The user's notation only decides
+//! whether decimal or binary suffixes are used.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
@@ -18,7 +19,7 @@ const DECIMAL: [(&str, &str); 10] = [
 ];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// What the suffixes of an amount count.
+/// What the suffixes of a quantity are powers of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notation {
     /// `k`, `M`.
@@ -30,7 +31,7 @@ pub(crate) enum Notation {
 }
 
 impl Notation {
-    /// That of a text which is an amount.
+    /// Returns the notation of a text, which must be a quantity.
     pub(crate) fn of(text: &str) -> Self {
         let is_exponent = |(at, _): (usize, char)| text[at + 1..].starts_with(|c: char| c != 'i');
         if text.ends_with('i') {
@@ -42,24 +43,24 @@ impl Notation {
         }
     }
 
-    /// An amount with the largest suffix that leaves a whole number.
+    /// Writes a quantity with the largest suffix that leaves a whole number.
     pub(crate) fn write(self, amount: Quantity) -> WireQuantity {
         let binary = (self == Self::Twos).then(|| binary(amount)).flatten();
         WireQuantity(binary.unwrap_or_else(|| decimal(amount, self == Self::Exponents)))
     }
 }
 
-/// An amount as the API writes it. One that cannot be read stays as it is.
+/// Returns a quantity as the API writes it. An invalid one stays as it is.
 pub(crate) fn canonical(wire: &WireQuantity) -> WireQuantity {
     let Ok(amount) = Quantity::of(wire) else { return wire.clone() };
     let notation = Notation::of(&wire.0);
     let written = notation.write(amount);
-    // An exponent keeps its capital, where nothing else changes.
+    // An exponent keeps its capital letter if nothing else changes.
     let is_same = notation == Notation::Exponents && written.0.eq_ignore_ascii_case(&wire.0);
     if is_same { wire.clone() } else { written }
 }
 
-/// Nothing for what is small or broken: that is written in tens.
+/// Writes a quantity with a binary suffix; `None` for a small or fractional one, which is written with a decimal one.
 fn binary(amount: Quantity) -> Option<String> {
     let mut number = amount.nanos / NANOS_PER_UNIT;
     if !amount.is_whole() || number.abs() < 1024 {

@@ -1,6 +1,6 @@
-//! What a container or a pod asks for of one resource, and what it may have at most.
+//! The request and the limit that a container or a pod has for a resource.
 //!
-//! A quantity that cannot be read was refused with its manifest, so it is none here.
+//! An invalid quantity was refused with its manifest, so it counts as absent here.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub(crate) fn limit(resources: Option<&ResourceRequirements>, name: &str) -> Opt
     amount(resources?.limits.as_ref(), name)
 }
 
-/// The same in the notation of the API, which nobody need have written: `0.5` is `500m`. Nothing, if it asks for nothing.
+/// Returns the same in the API's notation, which a manifest need not use: `0.5` becomes `500m`. `None` if nothing is
+/// requested or limited.
 pub(crate) fn written(resources: &ResourceRequirements) -> Option<ResourceRequirements> {
     let list = |list: Option<&BTreeMap<String, WireQuantity>>| {
         let amounts = list?.iter().map(|(name, amount)| (name.clone(), canonical(amount)));

@@ -1,7 +1,7 @@
-//! Which calls the agent waits for, right now: for whoever asks why nothing happens.
+//! The runtime calls that the agent is waiting for right now, to explain why nothing happens.
 //!
-//! A call is in the book for as long as somebody waits for its answer, so the book is as long as there are calls under
-//! way, and no longer.
+//! A call is in the book exactly as long as something waits for its answer, so the book is never longer than the number
+//! of calls in progress.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::under_way::UnderWay;
 
-/// The book. Clones are the same one.
+/// The record of calls in progress. Clones share the same one.
 #[derive(Clone, Debug, Default)]
 pub struct CallBook(UnderWay<Entry>);
 
@@ -22,35 +22,35 @@ struct Entry {
     granted: Option<Duration>,
 }
 
-/// What a call is about.
+/// The target of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Something of a pod that the runtime does not know yet: namespace and name.
+    /// Something in a pod that the runtime does not know yet: namespace and name.
     Pod(String),
-    /// A sandbox or container, by its id.
+    /// A sandbox or container, by ID.
     Thing(String),
-    /// An image, by its name.
+    /// An image, by name.
     Image(String),
-    /// The node.
+    /// The node itself.
     Node,
 }
 
 /// A call that has not been answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallUnderWay {
-    /// Which call.
+    /// The operation.
     pub operation: Operation,
-    /// About what.
+    /// Its target.
     pub target: Target,
-    /// For how long it has been waited for.
+    /// How long it has been waited for.
     pub age: Duration,
-    /// How much of that the call itself gives to what it starts: the grace of a container, the timeout of a command.
-    /// Nothing if it may take as long as it likes.
+    /// How much of that time the call itself grants to what it starts: the grace period of a container, the timeout of
+    /// a command. `None` if there is no limit.
     pub granted: Option<Duration>,
 }
 
 impl CallBook {
-    /// A call begins; it is under way until the returned value is dropped.
+    /// Records the start of a call, which is in progress until the returned value is dropped.
     #[must_use = "the call ends when this is dropped"]
     pub(super) fn begin(
         &self,
@@ -61,7 +61,7 @@ impl CallBook {
         self.0.begin(Entry { operation, target, since: Instant::now(), granted })
     }
 
-    /// Every call that has not been answered, the oldest first.
+    /// Returns every unanswered call, oldest first.
     #[must_use]
     pub fn under_way(&self) -> Vec<CallUnderWay> {
         self.0.seen(|entry| CallUnderWay {

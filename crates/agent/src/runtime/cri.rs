@@ -1,4 +1,4 @@
-//! The runtime over CRI.
+//! An implementation of the runtime traits over CRI.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,8 @@ use rubelet_model::{ContainerId, SandboxId};
 
 use super::{CallBook, CallError, ImageStore, MOST_OUTPUT, Runtime, Target};
 
-/// A runtime over a CRI client. Give it a client of its own, so that what the PLEG asks never waits for it.
+/// A runtime that is accessed through a CRI client. It should have its own client, so that the PLEG's requests never
+/// wait for its calls.
 #[derive(Clone, Debug)]
 pub struct CriRuntime {
     client: RuntimeClient,
@@ -18,13 +19,13 @@ pub struct CriRuntime {
 }
 
 impl CriRuntime {
-    /// The runtime of this client.
+    /// Creates a runtime that uses this client.
     #[must_use]
     pub fn new(client: RuntimeClient) -> Self {
         Self { client, book: CallBook::default() }
     }
 
-    /// Has its calls in this book while they are waited for.
+    /// Records its calls in this book while they are waited for.
     #[must_use]
     pub fn noting(self, book: &CallBook) -> Self {
         Self { book: book.clone(), ..self }
@@ -150,7 +151,7 @@ impl Runtime for CriRuntime {
     async fn memory_used(&self, id: &ContainerId) -> Result<Option<u64>, CallError> {
         let _under_way = self.begin(Operation::ContainerStats, thing(id));
         let memory = self.client.container_stats(id).await?.memory;
-        // What the kernel can drop when it must is not in the way.
+        // Memory that the kernel can reclaim at any time does not count.
         let used = memory.and_then(|memory| memory.working_set_bytes.or(memory.usage_bytes));
         Ok(used.map(|used| used.value))
     }
@@ -211,7 +212,7 @@ impl ImageStore for CriRuntime {
     }
 }
 
-/// The sandbox image that the configuration of a containerd before 2.0 names. Newer ones pin it, as CRI-O does.
+/// Returns the sandbox image from the configuration of a containerd before 2.0. Newer ones pin it, as CRI-O does.
 fn sandbox_image(config: &str) -> Option<String> {
     let config: serde_json::Value = serde_json::from_str(config).ok()?;
     config.get("sandboxImage")?.as_str().map(str::to_owned)
@@ -221,7 +222,7 @@ fn spec(image: &str) -> v1::ImageSpec {
     v1::ImageSpec { image: image.to_owned(), ..v1::ImageSpec::default() }
 }
 
-/// What a condition says against the network, in the kubelet's words.
+/// Returns the network problem that a condition describes, if any, in the kubelet's words.
 fn network_problem(condition: &v1::RuntimeCondition) -> Option<String> {
     let v1::RuntimeCondition { r#type, status, reason, message } = condition;
     (r#type == "NetworkReady" && !status)

@@ -1,6 +1,6 @@
-//! What the agent needs of a container runtime, as two narrow traits, and both over CRI.
+//! What the agent needs from a container runtime, as two narrow traits with an implementation over CRI.
 //!
-//! Only actions are here: how things are is read from the PLEG's cache, never asked for by whoever acts.
+//! These are mostly actions: the state of pods is read from the PLEG's cache, not asked for by the code that acts.
 
 mod book;
 mod cri;
@@ -19,19 +19,20 @@ use rubelet_model::{ContainerId, SandboxId};
 pub use book::{CallBook, CallUnderWay, Target};
 pub use cri::CriRuntime;
 
-/// Acts on sandboxes and containers. What is gone already is no error to stop or remove.
+/// Acts on sandboxes and containers. Stopping or removing what is already gone is not an error.
 pub trait Runtime: Send + Sync + 'static {
-    /// Makes a sandbox and starts it.
+    /// Creates and starts a sandbox.
     fn run_sandbox(
         &self,
         config: v1::PodSandboxConfig,
         handler: &str,
     ) -> impl Future<Output = Result<SandboxId, CallError>> + Send;
 
-    /// Why there is no network for pods now, as the runtime tells; `None` if there is, or it does not tell.
+    /// Returns why pods currently have no network, according to the runtime; `None` if they have one, or if the runtime
+    /// does not say.
     fn network_problem(&self) -> impl Future<Output = Result<Option<String>, CallError>> + Send;
 
-    /// The addresses of a sandbox that was just made.
+    /// Returns the addresses of a sandbox that has just been created.
     fn sandbox_ips(&self, id: &SandboxId) -> impl Future<Output = Result<Vec<IpAddr>, CallError>> + Send;
 
     /// Stops a sandbox and everything in it.
@@ -40,8 +41,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes a sandbox.
     fn remove_sandbox(&self, id: &SandboxId) -> impl Future<Output = Result<(), CallError>> + Send;
 
-    /// Changes what the pod of a sandbox may use: its containers together, and its overhead. Not an error if the runtime does
-    /// not implement it.
+    /// Changes the resources of a sandbox's pod: those of its containers together, and its overhead. Not an error if
+    /// the runtime does not implement it.
     fn resize_sandbox(
         &self,
         id: &SandboxId,
@@ -49,7 +50,7 @@ pub trait Runtime: Send + Sync + 'static {
         overhead: Option<v1::LinuxContainerResources>,
     ) -> impl Future<Output = Result<(), CallError>> + Send;
 
-    /// Makes a container in a sandbox.
+    /// Creates a container in a sandbox.
     fn create_container(
         &self,
         sandbox: &SandboxId,
@@ -57,17 +58,17 @@ pub trait Runtime: Send + Sync + 'static {
         sandbox_config: v1::PodSandboxConfig,
     ) -> impl Future<Output = Result<ContainerId, CallError>> + Send;
 
-    /// The signal that ends a container; `None` if the runtime does not tell, because it was never asked for one that it
-    /// understood.
+    /// Returns the signal that ends a container; `None` if the runtime does not say, because it was never given one
+    /// that it understood.
     fn stop_signal(
         &self,
         id: &ContainerId,
     ) -> impl Future<Output = Result<Option<v1::Signal>, CallError>> + Send;
 
-    /// Whether a container was made and never started, as the runtime knows it now and no cache does.
+    /// Whether a container has been created but never started, as the runtime itself knows it now (no cache does).
     fn is_unstarted(&self, id: &ContainerId) -> impl Future<Output = Result<bool, CallError>> + Send;
 
-    /// What is written on a container.
+    /// Returns the annotations of a container.
     fn annotations(
         &self,
         id: &ContainerId,
@@ -76,7 +77,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// Starts a container.
     fn start_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
 
-    /// Stops a container, after `grace` by force.
+    /// Stops a container, by force after `grace`.
     fn stop_container(
         &self,
         id: &ContainerId,
@@ -86,18 +87,18 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes a container.
     fn remove_container(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
 
-    /// Changes what a container that runs may use. What is zero stays as it is.
+    /// Changes the resources of a running container. Values of zero are left unchanged.
     fn resize_container(
         &self,
         id: &ContainerId,
         resources: v1::LinuxContainerResources,
     ) -> impl Future<Output = Result<(), CallError>> + Send;
 
-    /// How much memory a container uses, in bytes, if the runtime tells.
+    /// Returns how much memory a container uses, in bytes, if the runtime says.
     fn memory_used(&self, id: &ContainerId) -> impl Future<Output = Result<Option<u64>, CallError>> + Send;
 
-    /// Runs a command in a container, for as long as it takes, or until the runtime kills it after `timeout`: then the
-    /// failure is [`CallFailure::Timeout`]. Of what it says, the beginning comes back.
+    /// Runs a command in a container until it ends, or until the runtime kills it after `timeout`; the failure is then
+    /// [`CallFailure::Timeout`]. Returns the beginning of its output.
     fn exec(
         &self,
         id: &ContainerId,
@@ -105,25 +106,26 @@ pub trait Runtime: Send + Sync + 'static {
         timeout: Option<Duration>,
     ) -> impl Future<Output = Result<v1::ExecSyncResponse, CallError>> + Send;
 
-    /// Has the runtime open the log of a container anew.
+    /// Makes the runtime reopen the log of a container.
     fn reopen_log(&self, id: &ContainerId) -> impl Future<Output = Result<(), CallError>> + Send;
 }
 
-/// So much is kept of what a command says.
+/// How much of the output of a command is kept.
 const MOST_OUTPUT: usize = 10 << 10;
 
-/// The beginning of what a command said.
+/// Returns the beginning of the output of a command.
 pub(crate) fn output(answer: &v1::ExecSyncResponse) -> String {
     let bytes = answer.stdout.iter().chain(&answer.stderr).take(MOST_OUTPUT);
     String::from_utf8_lossy(&bytes.copied().collect::<Vec<u8>>()).into_owned()
 }
 
-/// Keeps images.
+/// A store of images.
 pub trait ImageStore: Send + Sync + 'static {
-    /// An image, if it is there.
+    /// Returns an image, if it exists.
     fn image(&self, name: &str) -> impl Future<Output = Result<Option<v1::Image>, CallError>> + Send;
 
-    /// Fetches an image, with these credentials if there are any, and gives the reference by which the runtime knows it.
+    /// Pulls an image, with these credentials if there are any, and returns the reference by which the runtime knows
+    /// it.
     fn pull(
         &self,
         name: &str,
@@ -131,42 +133,42 @@ pub trait ImageStore: Send + Sync + 'static {
         sandbox_config: v1::PodSandboxConfig,
     ) -> impl Future<Output = Result<String, CallError>> + Send;
 
-    /// Every image.
+    /// Lists all images.
     fn images(&self) -> impl Future<Output = Result<Vec<v1::Image>, CallError>> + Send;
 
-    /// The image that every sandbox is made from, if the runtime has one and says which.
+    /// Returns the image that every sandbox is created from, if the runtime has one and says which.
     fn sandbox_image(&self) -> impl Future<Output = Result<Option<String>, CallError>> + Send;
 
-    /// Where images are kept, if the runtime tells.
+    /// Returns where images are stored, if the runtime says.
     fn image_folder(&self) -> impl Future<Output = Result<Option<PathBuf>, CallError>> + Send;
 
     /// Removes an image.
     fn remove_image(&self, id: &str) -> impl Future<Output = Result<(), CallError>> + Send;
 }
 
-/// What kind of failure it was, as far as the agent acts on it.
+/// The kind of a failure, as far as it matters for how the agent reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFailure {
-    /// Nobody answers. Waiting for the runtime to come back is all there is to do.
+    /// Nothing answers. All that can be done is wait for the runtime to come back.
     Unavailable,
-    /// The runtime went away before it answered: it may have happened.
+    /// The runtime went away before it answered: the call may have taken effect.
     Lost,
-    /// The runtime does not know the thing.
+    /// The runtime does not know the object.
     NotFound,
-    /// No answer in time: it may have happened, or may happen yet.
+    /// There was no answer in time: the call may have taken effect, or still may.
     Timeout,
     /// The runtime refused, or failed.
     Refused,
 }
 
 impl CallFailure {
-    /// Whether the runtime was not there, or is no longer.
+    /// Returns whether the runtime was unreachable or went away.
     #[must_use]
     pub fn is_absence(self) -> bool {
         matches!(self, Self::Unavailable | Self::Lost)
     }
 
-    /// Whether what was asked for may have been done, or may be done yet, though nobody said so.
+    /// Returns whether the call may have taken effect, or still may, although this was not confirmed.
     #[must_use]
     pub fn may_have_happened(self) -> bool {
         matches!(self, Self::Timeout | Self::Lost)
@@ -176,9 +178,9 @@ impl CallFailure {
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct CallError {
-    /// What kind of failure.
+    /// The kind of failure.
     pub failure: CallFailure,
-    /// What the runtime said, for people.
+    /// The runtime's message, for people.
     pub message: Arc<str>,
 }
 
@@ -201,13 +203,14 @@ impl From<rubelet_cri::Error> for CallError {
         } else {
             CallFailure::Refused
         };
-        // The runtime's own words, where it answered: they are what people search for.
+        // If the runtime answered, its own words are used: they are what people search for.
         let is_about_registry = error.operation() == Operation::PullImage;
         let message = match failure {
             CallFailure::Refused | CallFailure::NotFound if !error.detail().is_empty() => {
                 Arc::from(error.detail())
             }
-            // A runtime that cannot reach a registry says "unavailable" of the registry, not of itself.
+            // A runtime that cannot reach a registry reports "unavailable", which refers to the registry, not to the
+            // runtime.
             CallFailure::Unavailable if is_about_registry && !error.detail().is_empty() => {
                 Arc::from(error.detail())
             }

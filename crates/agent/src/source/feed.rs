@@ -1,4 +1,4 @@
-//! From the sources to the sync loop: sets in, differences out.
+//! Carries updates from the sources to the sync loop: sets in, differences out.
 //!
 //! Sources never wait (see [`Inbox`]); only the feed waits for the sync loop.
 
@@ -15,29 +15,30 @@ use crate::merge::{Delta, Merge, Taken};
 /// How many updates may wait for the sync loop.
 pub const UPDATES_IN_FLIGHT: usize = 64;
 
-/// What the sync loop hears from the sources. For one set, in this order: objects, problems, pods.
+/// An update from the sources for the sync loop. The updates of one set come in this order: objects, problems, pods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceUpdate {
-    /// The config maps and secrets of a source are now these. Sent only when they changed: the pods of that source
-    /// should look at them again.
+    /// The config maps and secrets of a source are now these. Sent only when they have changed: the pods of that source
+    /// should read them again.
     Objects {
-        /// Whose.
+        /// The source that they belong to.
         source: SourceId,
         /// All of them.
         objects: Arc<Objects>,
     },
-    /// What is wrong with a source is now this, and nothing else. Sent only when it changed.
+    /// The problems of a source are now exactly these. Sent only when they have changed.
     Problems {
-        /// Whose.
+        /// The source that has them.
         source: SourceId,
         /// All of them.
         problems: Vec<Problem>,
     },
-    /// Pods changed. Whoever handled the last of a set should mark its source as [delivered](crate::merge::SourcesReady).
+    /// Pods changed. Whoever handles the last delta of a set should mark its source as
+    /// [delivered](crate::merge::SourcesReady).
     Pods(Delta),
 }
 
-/// The task between the inbox and the sync loop. It alone owns the [`Merge`].
+/// The task between the inbox and the sync loop. It is the sole owner of the [`Merge`].
 #[derive(Debug)]
 pub struct Feed {
     inbox: Inbox,
@@ -46,24 +47,24 @@ pub struct Feed {
     told: BTreeMap<SourceId, Told>,
 }
 
-/// What the sync loop was last told of a source, apart from its pods.
+/// What was last sent to the sync loop about a source, apart from its pods.
 #[derive(Debug, Default)]
 struct Told {
     objects: Arc<Objects>,
     problems: Vec<Problem>,
-    /// Whether it had objects and no pod when it was heard first, and has had none since.
+    /// Whether the source had objects but no pods when it was first read, and has had none since.
     serves_nobody: Option<bool>,
 }
 
 impl Feed {
-    /// A feed from `inbox`, and the receiving end for the sync loop.
+    /// Creates a feed from `inbox`, and the receiving end for the sync loop.
     #[must_use]
     pub fn new(inbox: Inbox) -> (Self, mpsc::Receiver<SourceUpdate>) {
         let (updates, receiver) = mpsc::channel(UPDATES_IN_FLIGHT);
         (Self { inbox, updates, merge: Merge::default(), told: BTreeMap::new() }, receiver)
     }
 
-    /// Runs until the sync loop has gone.
+    /// Runs until the sync loop is gone.
     pub async fn run(mut self) {
         loop {
             let (source, news) = self.inbox.next().await;
@@ -104,7 +105,7 @@ impl Feed {
         updates
     }
 
-    /// Objects that come later may just come before their pods.
+    /// Whether the objects of a source serve no pod. Objects that appear later may merely precede their pods.
     fn serves_nobody(&mut self, source: &SourceId, set: &SourceSet) -> bool {
         let is_well = set.problems.iter().all(|problem| problem.severity == Severity::Warning);
         let is_alone = !set.objects.is_empty() && set.pods.is_empty() && is_well;
@@ -114,7 +115,7 @@ impl Feed {
         serves_nobody
     }
 
-    /// Logs what is newly wrong: here, and nowhere else.
+    /// Logs new problems. This is the only place that does.
     fn problems_of(&mut self, source: SourceId, problems: Vec<Problem>) -> Option<SourceUpdate> {
         let told = self.told.entry(source.clone()).or_default();
         if told.problems == problems {

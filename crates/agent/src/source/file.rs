@@ -1,7 +1,7 @@
 //! Pods from a file, or from the files of a folder.
 //!
-//! The kernel's events say when to look; a slow poll looks in any case, for file systems that have no events. A look reads
-//! only files that changed.
+//! Kernel events trigger a scan; a slow poll scans in any case, for file systems without events. A scan only reads
+//! files that have changed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::off_thread::off_thread;
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// When good texts are put on disk after a look: not while more files may be on their way.
+/// How long after a scan good texts are written to disk: not while more files may be about to arrive.
 const KEPT_AFTER: Duration = Duration::from_millis(100);
 
-/// A file, or a folder of files.
+/// A source that reads a file, or a folder of files.
 #[derive(Clone, Debug)]
 pub struct FileSource {
     path: PathBuf,
@@ -32,11 +32,11 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// The file or folder at `path`, for the node `node_name`.
+    /// Creates a source for the file or folder at `path`, for the node `node_name`.
     pub fn new(path: impl Into<PathBuf>, node_name: impl Into<String>) -> Self {
         let path = path.into();
-        // The path is part of the pods' UIDs: it should be the same wherever the agent is started, and with or without
-        // a slash at its end.
+        // The path is part of the pods' UIDs: it must not depend on the agent's working directory or on a trailing
+        // slash.
         let path: PathBuf = std::path::absolute(&path).unwrap_or(path).components().collect();
         Self {
             path,
@@ -47,21 +47,22 @@ impl FileSource {
         }
     }
 
-    /// Asks this about each file before it is read: one that somebody has open for writing is left alone until it is closed.
-    /// Where nobody can say, a file that is never closed is complete when it was quiet for a while.
+    /// Sets the check that is made for each file before it is read: a file that is open for writing is left alone until
+    /// it is closed. Where the check cannot tell, a file that is never closed counts as complete once it has been quiet
+    /// for a while.
     #[must_use]
     pub fn ask_for_writers(self, is_open_for_writing: OpenForWriting) -> Self {
         Self { is_open_for_writing, ..self }
     }
 
-    /// Keeps the last good text of each manifest below this folder, so that a manifest that is spoilt does no harm to its
-    /// pod even if the agent is restarted.
+    /// Keeps the last good text of each manifest below this folder, so that a broken manifest does no harm to its pod
+    /// even if the agent is restarted.
     #[must_use]
     pub fn keep_last_good(self, folder: impl Into<PathBuf>) -> Self {
         Self { kept_in: Some(folder.into()), ..self }
     }
 
-    /// Looks this often when nothing is heard.
+    /// Sets how often to scan if there are no events.
     #[must_use]
     pub fn poll_period(self, poll_period: Duration) -> Self {
         Self { poll_period, ..self }
@@ -85,7 +86,7 @@ impl Source for FileSource {
         'looks: loop {
             let outcome;
             (files, watch, outcome) = off_thread(move || {
-                // Watch before looking: what changes after the look is then heard.
+                // Start watching before scanning: changes after the scan then produce events.
                 watch.ensure(due.watch_ended);
                 let outcome = files.scan(&due, Instant::now());
                 (files, watch, outcome)
@@ -115,7 +116,7 @@ impl Source for FileSource {
                     biased;
                     due = hints.due() => due,
                     () = tokio::time::sleep_until(look_at) => hints.take(Instant::now()),
-                    // One at a time: a disk may take long, and no pod should wait for more than one of them.
+                    // One at a time: a disk write may take long, and no pod should wait for more than one of them.
                     () = tokio::time::sleep_until(keep_at), if files.has_unkept() => {
                         files = off_thread(move || {
                             files.keep_one();
@@ -131,7 +132,7 @@ impl Source for FileSource {
     }
 }
 
-/// The watch, or the next try to have one. Trying blocks on the disk.
+/// The watch, or the next attempt to set it up. An attempt blocks on the disk.
 struct Watching {
     path: PathBuf,
     hints: Hints,
@@ -146,7 +147,7 @@ impl Watching {
         Self { path, hints, poll_period, watch: None, retry: FIRST_RETRY, retry_at: Instant::now() }
     }
 
-    /// Makes sure that the right folder is watched, if it is time to try.
+    /// Ensures that the right folder is watched, if it is time for an attempt.
     fn ensure(&mut self, ended: bool) {
         if ended || self.watch.as_ref().is_some_and(|watch| watch.is_stale(&self.path)) {
             self.watch = None;
@@ -160,7 +161,7 @@ impl Watching {
                 self.retry = FIRST_RETRY;
             }
             Err(error) => {
-                // Polling goes on, so this is not a problem of the source: pods only start later.
+                // Polling continues, so this is not a problem of the source: pods merely start later.
                 tracing::debug!(path = %self.path.display(), %error, "cannot watch these files, polling instead");
                 self.retry_at = Instant::now() + self.retry;
                 self.retry = (self.retry * 2).min(self.poll_period);
@@ -168,7 +169,7 @@ impl Watching {
         }
     }
 
-    /// How long to wait for events before looking in any case.
+    /// How long to wait for events before scanning in any case.
     fn patience(&self) -> Duration {
         match self.watch {
             Some(_) => self.poll_period,

@@ -1,5 +1,5 @@
-//! What is in the files of a folder, or in one file: read again only when it changed, and good as long as its last good
-//! version.
+//! The contents of the files of a folder, or of one file. A file is read again only when it has changed, and a broken
+//! file counts as its last good version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,17 +19,19 @@ use super::{SourceKind, SourceSet};
 use crate::clock;
 use crate::manifest::{Issue, Manifest, ObjectKey, Objects, Origin, Problem, load};
 
-/// A file is gone when it was missing for so long: some editors move a file away before they write it anew.
+/// How long a file must be missing to count as removed: some editors move a file away before they write the new
+/// version.
 const GONE_AFTER: Duration = Duration::from_millis(100);
 
-/// How long a file may be open for writing before that is told.
+/// How long a file may be open for writing before that is reported.
 const LONG_WRITTEN: Duration = Duration::from_secs(5);
 
-/// How soon to look again whether a file is still open for writing. Its last writer may be closing it right now: that is heard
-/// a moment before it is so.
+/// How soon to check again whether a file is still open for writing. Its last writer may be just closing it: the event
+/// arrives a moment before the close takes effect.
 const SOON: Duration = Duration::from_millis(2);
 
-/// Where is kept which file has what, among the texts of manifests: no path is called so.
+/// The name, among the kept texts of manifests, of the record that says which file holds what. No path is ever named
+/// so.
 const HOLDERS: &str = "holders";
 
 /// The state of a file source. Its methods block on the disk.
@@ -42,36 +44,37 @@ pub(super) struct Files {
     files: BTreeMap<PathBuf, KnownFile>,
     holders: Holders,
     has_looked: bool,
-    /// What is not on disk yet, by its place: good texts, and who has what.
+    /// What has not been written to disk yet, by place: good texts, and the record of holders.
     unkept: BTreeMap<String, Vec<u8>>,
 }
 
-/// Why the files cannot be told.
+/// Why the files cannot be listed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CannotList(pub(super) Issue);
 
 #[derive(Debug, Default)]
 struct KnownFile {
     version: Option<Version>,
-    /// Whether that version was read twice. Before, the file may have been written again in the tick in which it was read.
+    /// Whether that version was read twice. Until then, the file may have been written again within the clock tick in
+    /// which it was read.
     is_settled: bool,
     missing_since: Option<Instant>,
-    /// What was read, in short: the same text need not be understood again.
+    /// A hash of the text that was read: the same text need not be parsed again.
     text: Option<u64>,
-    /// What it said when it could last be used.
+    /// The last usable contents.
     good: Option<Manifest>,
-    /// What is wrong with it now; the remarks of the good version if that is what it is.
+    /// What is wrong with the file now; or the remarks on the good version, if the file contains that.
     problems: Vec<Problem>,
     doubt: Option<Doubt>,
-    /// Since when somebody has it open for writing.
+    /// Since when it has been open for writing.
     written_since: Option<Instant>,
 }
 
-/// What may be wrong with a file: it may just now be written anew.
+/// Something that may be wrong with a file, or may only be the effect of a rewrite in progress.
 #[derive(Debug)]
 struct Doubt {
     since: Instant,
-    /// So long it is not told.
+    /// How long to wait before it is reported.
     patience: Duration,
     problems: Vec<Problem>,
 }
@@ -90,13 +93,13 @@ impl Files {
         }
     }
 
-    /// Asks this about each file before it is read.
+    /// Sets the check that is made for each file before it is read.
     pub(super) fn ask_for_writers(self, is_open_for_writing: OpenForWriting) -> Self {
         Self { is_open_for_writing, ..self }
     }
 
-    /// Looks at all files, except at those that somebody is writing: of these the last look stays. If it is worth looking
-    /// again soon, how soon.
+    /// Scans all files except those that are open for writing, which keep their previous result. Returns how soon to
+    /// scan again, if that is worthwhile.
     pub(super) fn scan(&mut self, due: &Due, now: Instant) -> Result<Option<Duration>, CannotList> {
         let is_open_for_writing = self.is_open_for_writing;
         self.scan_with(|path, known| look(path, known, is_open_for_writing), due, now)
@@ -145,7 +148,7 @@ impl Files {
                 }
             }
         }
-        // The first look says all: whoever asks once what there is must not hear that all is well.
+        // The first scan reports everything: a caller that asks only once must not be told that all is well.
         let is_first_look = !std::mem::replace(&mut self.has_looked, true);
         let doubtful = self.files.values_mut().filter_map(|file| file.decide(is_first_look, now)).min();
         let known = self.files.len();
@@ -160,20 +163,22 @@ impl Files {
         Ok(again.into_iter().chain(missing).chain(doubtful).min())
     }
 
-    /// Whether there is something to keep that is not on disk yet.
+    /// Whether there is something to keep that has not been written to disk yet.
     pub(super) fn has_unkept(&self) -> bool {
         !self.unkept.is_empty()
     }
 
-    /// Keeps one of the texts of the last scans. Not part of a scan: no pod should wait for the disk to have written them.
+    /// Writes one of the texts of the last scans to disk. This is not part of a scan, so that no pod waits for the
+    /// disk.
     pub(super) fn keep_one(&mut self) {
         if let Some((place, text)) = self.unkept.pop_first() {
             self.kept.iter().for_each(|kept| kept.keep(&place, &text));
         }
     }
 
-    /// Forgets the files that are gone for good: at once those that have moved, which are those of whose pods one has just
-    /// `arrived` in another file. One that was there before is a copy. If some may come again, how soon that is decided.
+    /// Forgets the files that are gone for good. A file that has moved is forgotten at once: one of its pods has just
+    /// `arrived` in another file (a file that was there before is a copy). Returns how soon to decide about files that
+    /// may reappear.
     fn drop_missing(
         &mut self,
         present: &BTreeSet<PathBuf>,
@@ -216,7 +221,7 @@ impl Files {
         })
     }
 
-    /// All that is known, and all that is wrong.
+    /// Returns everything that is known, and everything that is wrong.
     pub(super) fn set(&self) -> SourceSet {
         let mut set = SourceSet { problems: self.problems(), ..SourceSet::default() };
         let mut objects = Objects::default();
@@ -256,7 +261,7 @@ impl Files {
                 Ok(files)
             }
             Ok(_) => Err(CannotList(Issue::NotAFile)),
-            // What is not there has no pods. But a disk that is not mounted is no reason to end any.
+            // A path that does not exist has no pods. But a disk that is not mounted is no reason to end any.
             Err(error) if error.kind() == ErrorKind::NotFound && !leads_nowhere(&self.root) => {
                 Ok(BTreeSet::new())
             }
@@ -271,7 +276,7 @@ impl KnownFile {
         self.good.iter().flat_map(|manifest| manifest.pods.iter()).map(|pod| key(pod))
     }
 
-    /// What was wrong for long enough is wrong. If that is not decided yet, how soon it is.
+    /// Accepts as a fact what has been wrong for long enough. Returns how soon that is decided for the rest.
     fn decide(&mut self, is_first_look: bool, now: Instant) -> Option<Duration> {
         let doubt = self.doubt.take()?;
         let left = doubt.patience.saturating_sub(now.duration_since(doubt.since));
@@ -283,11 +288,11 @@ impl KnownFile {
         Some(left)
     }
 
-    /// Somebody has it open for writing since then. How soon to look again: after as long again, so that one who never closes
-    /// it costs little.
+    /// Handles a file that has been open for writing since `since`. Returns how soon to check again: after the same
+    /// time once more, so that a writer that never closes it costs little.
     fn wait_for_writers(&mut self, since: Instant, origin: &Origin, now: Instant) -> Duration {
         self.written_since = Some(since);
-        // The version that was read last is not the one that will be there.
+        // The version that was read last is not the one that will be there once the writer is done.
         self.is_settled = false;
         self.text = None;
         let problems = vec![Problem::error(origin.place.as_str(), Issue::BeingWritten)];
@@ -296,7 +301,7 @@ impl KnownFile {
         SOON.max(now.duration_since(since))
     }
 
-    /// Takes what was read; gives the text if it is new and good.
+    /// Applies what was read; returns the text if it is new and good.
     fn take(
         &mut self,
         text: Result<Vec<u8>, Issue>,
@@ -328,7 +333,8 @@ impl KnownFile {
         }
     }
 
-    /// It was not good since the agent was started; perhaps it was before. Then it has what it had, and no copy takes it.
+    /// The file has not been good since the agent was started, but perhaps it was before. It then keeps its claims, and
+    /// no copy takes them over.
     fn recall(&mut self, origin: &Origin, kept: Option<&LastGood>) {
         if self.good.is_none() {
             let text = kept.and_then(|kept| kept.recall(&origin.place));
@@ -337,14 +343,14 @@ impl KnownFile {
     }
 }
 
-/// Whether the file `path` is one of the source at `root`: the file that was asked for, whatever its name; in a folder
-/// those that are not hidden, and not what an editor keeps of the version before.
+/// Whether the file `path` belongs to the source at `root`: the very file that was configured, whatever its name, or a
+/// file in the folder unless it is hidden or an editor's backup.
 pub(super) fn concerns(root: &Path, path: &Path) -> bool {
     let is_manifest = |name: &str| !name.starts_with('.') && !name.ends_with('~');
     path == root || path.file_name().is_some_and(|name| is_manifest(&name.to_string_lossy()))
 }
 
-/// Whether a part of the path is a link to what is not there.
+/// Whether any part of the path is a dangling link.
 fn leads_nowhere(path: &Path) -> bool {
     path.ancestors().any(|part| part.is_symlink() && !part.exists())
 }

@@ -1,8 +1,8 @@
-//! What the kernel says about the files: never what is in them, only when it is time to look.
+//! File events from the kernel: they never say what is in the files, only when it is time to scan.
 //!
-//! A file that is being written is left alone until its writer closes it; if that is never heard (a writer that keeps it
-//! open, a file system without events), until it was quiet for a while. Whether it is closed by then is not known here: it is
-//! asked before the file is read.
+//! A file that is being written is left alone until its writer closes it. If no such event arrives (a writer that keeps
+//! the file open, a file system without events), it is left alone until it has been quiet for a while. Whether it is
+//! closed by then is not known here; that is checked before the file is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,10 +19,10 @@ use tokio::time::Instant;
 
 use super::files::concerns;
 
-/// How long a file must be quiet before it is read although nobody said that it is complete.
+/// How long a file must be quiet before it is read although no event said that it is complete.
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 
-/// Shared between the thread that hears the kernel and the task that looks at files.
+/// The state shared between the thread that receives kernel events and the task that scans files.
 #[derive(Clone, Debug)]
 pub(super) struct Hints(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Shared {
     changed: Notify,
 }
 
-/// Bounded by the number of files.
+/// The recorded events. Bounded by the number of files.
 #[derive(Debug, Default)]
 struct State {
     is_due: bool,
@@ -44,25 +44,25 @@ struct State {
     again_at: Option<Instant>,
 }
 
-/// How to look.
+/// What to do in the scan that is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     /// Files to leave alone.
     pub(super) writing: BTreeSet<PathBuf>,
-    /// Files to read even if they look unchanged: a file that is written twice within one tick of the file system's clock
-    /// has the same times and perhaps the same size.
+    /// Files to read even if they look unchanged: a file that is written twice within one tick of the file system's
+    /// clock keeps its times and perhaps its size.
     pub(super) touched: BTreeSet<PathBuf>,
-    /// The watch must be made anew.
+    /// Whether the watch must be recreated.
     pub(super) watch_ended: bool,
 }
 
 impl Hints {
-    /// About the files of `root`, or the file `root`.
+    /// Creates hints about the files of `root`, or the file `root`.
     pub(super) fn new(root: PathBuf) -> Self {
         Self(Arc::new(Shared { root, state: Mutex::default(), changed: Notify::new() }))
     }
 
-    /// Takes an event of the kernel.
+    /// Records an event from the kernel.
     pub(super) fn note(&self, event: &Event, now: Instant) {
         let mut state = self.0.state.lock();
         let visible = || event.paths.iter().filter(|path| concerns(&self.0.root, path));
@@ -74,13 +74,13 @@ impl Hints {
                 state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due |= visible().next().is_some();
             }
-            // Of hidden files, too: visible names may lead through them.
+            // Hidden files count as well: visible names may lead through them.
             EventKind::Modify(ModifyKind::Name(_)) => {
                 state.writing.retain(|path, _| !event.paths.contains(path));
                 state.is_due = true;
             }
             EventKind::Modify(ModifyKind::Metadata(_)) => state.is_due = true,
-            // That somebody reads a file is no news; we do so ourselves.
+            // Reads are no news; the agent itself reads these files.
             EventKind::Any
             | EventKind::Other
             | EventKind::Access(_)
@@ -104,18 +104,18 @@ impl Hints {
         self.0.changed.notify_one();
     }
 
-    /// A look is due then.
+    /// Schedules a scan for that time.
     pub(super) fn look_again(&self, at: Instant) {
         self.0.state.lock().again_at = Some(at);
         self.0.changed.notify_one();
     }
 
-    /// A look is made now, whatever was heard.
+    /// Starts a scan now, whatever events there were.
     pub(super) fn take(&self, now: Instant) -> Due {
         self.0.state.lock().take(now)
     }
 
-    /// Waits until a look is due. Safe to cancel.
+    /// Waits until a scan is due. Cancel safe.
     pub(super) async fn due(&self) -> Due {
         loop {
             let changed = self.0.changed.notified();
@@ -134,7 +134,7 @@ impl Hints {
 }
 
 impl State {
-    /// What is due now, or when to ask again.
+    /// Returns what is due now, or when to check again.
     fn take_due(&mut self, now: Instant) -> Result<Due, Option<Instant>> {
         let next = self.writing.values().map(|since| *since + QUIET).chain(self.again_at).min();
         if self.is_due || self.watch_ended || next.is_some_and(|next| next <= now) {
@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-/// Hears the kernel as long as it lives.
+/// A watch for kernel events. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     _watcher: RecommendedWatcher,
@@ -164,12 +164,12 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts to hear about the files of `root`, or about the file `root`. For a file, and for what is not there yet, the
-    /// folder above is watched: most programs replace a file instead of changing it. It is watched, too, for a link to a
-    /// folder, which is replaced to lead elsewhere.
+    /// Starts to watch the files of `root`, or the file `root`. For a file, and for a path that does not exist yet, the
+    /// parent folder is watched: most programs replace a file instead of changing it. The parent is also watched for a
+    /// link to a folder, because such a link is replaced to lead elsewhere.
     pub(super) fn start(root: &Path, hints: &Hints) -> notify::Result<Self> {
         let folder = folder_to_watch(root);
-        // Read before watching: if another folder takes its place meanwhile, the watch is found to be stale.
+        // Read before watching: if another folder takes its place in between, the watch is found to be stale.
         let identity = identity(&folder);
         let above = root.parent().filter(|_| folder == root && root.is_symlink());
         let (hints, place, watched) = (hints.clone(), root.to_path_buf(), folder.clone());
@@ -183,7 +183,7 @@ impl Watch {
                 let is_ours = if place == watched {
                     event.paths.iter().any(|path| path.starts_with(&place))
                 } else {
-                    // A link may lead through any other.
+                    // A link may lead through any other link.
                     event.paths.contains(&place) || (moves && place.is_symlink())
                 };
                 if is_ours || event.need_rescan() {
@@ -199,7 +199,7 @@ impl Watch {
         Ok(Self { _watcher: watcher, folder, identity })
     }
 
-    /// Whether another folder is now in the place of the one that is watched.
+    /// Whether another folder has taken the place of the watched one.
     pub(super) fn is_stale(&self, root: &Path) -> bool {
         folder_to_watch(root) != self.folder || identity(&self.folder) != self.identity
     }

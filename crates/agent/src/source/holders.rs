@@ -1,7 +1,7 @@
-//! Which file has which name and UID, where several files claim one.
+//! The holders of names and UIDs: which file has which one, if several files claim it.
 //!
-//! A file keeps what it has had: a copy of a manifest must not end the pod of the original. This holds across restarts of the
-//! agent, so it is written down.
+//! A file keeps what it has had: a copy of a manifest must not end the pod of the original. This must survive restarts
+//! of the agent, so it is written to disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::{Issue, Manifest, ObjectKey, Problem};
 
-/// What only one file of a source can have.
+/// Something that only one file of a source can have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Claim {
     Pod(ObjectKey),
@@ -32,16 +32,16 @@ impl Claim {
     }
 }
 
-/// An object of a file: one that does not get all that it claims gets nothing.
+/// The claims of one object in a file: an object that does not get all that it claims gets nothing.
 pub(super) type Claimant<'a> = (&'a Path, Vec<Claim>);
 
-/// Who has what.
+/// Maps every claim to the file that holds it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Holders(BTreeMap<Claim, PathBuf>);
 
 impl Holders {
-    /// Who has what from now on: first who has had some of it, then newcomers in their order, and last those who want what
-    /// another has had.
+    /// Returns the new holders: first come the claimants that already hold some of their claims, then newcomers in
+    /// their order, and last those that want what another one holds.
     pub(super) fn among(&self, claimants: &[Claimant<'_>]) -> Self {
         let all = claimants.iter().flat_map(|(path, claims)| claims.iter().map(move |claim| (claim, *path)));
         let had: BTreeMap<&Claim, &Path> =
@@ -65,7 +65,7 @@ impl Holders {
         claims.iter().all(|claim| self.holder(claim) == Some(path))
     }
 
-    /// What keeps an object of the file at `path` from being used, if something does.
+    /// Returns why an object of the file at `path` cannot be used, if so.
     pub(super) fn problem(&self, path: &Path, claims: &[Claim]) -> Option<Problem> {
         let is_taken = |claim: &&Claim| self.holder(claim).is_some_and(|holder| holder != path);
         let taken = claims.iter().find(is_taken)?;
@@ -84,14 +84,14 @@ impl Holders {
         Some(Problem::error(path.to_string_lossy(), issue).about(about?))
     }
 
-    /// What [`read`](Self::read) understands. Paths that are not UTF-8 are left out.
+    /// Returns a text that [`read`](Self::read) can parse. Paths that are not UTF-8 are left out.
     pub(super) fn written(&self) -> Vec<u8> {
         let all: Vec<(&Claim, &str)> =
             self.0.iter().filter_map(|(claim, path)| Some((claim, path.to_str()?))).collect();
         serde_json::to_vec(&all).unwrap_or_default()
     }
 
-    /// Nobody has anything if it cannot be understood.
+    /// Parses what [`written`](Self::written) returned. A text that cannot be parsed means that there are no holders.
     pub(super) fn read(text: &[u8]) -> Self {
         let all: Vec<(Claim, PathBuf)> = serde_json::from_slice(text).unwrap_or_default();
         Self(all.into_iter().collect())
@@ -111,7 +111,7 @@ pub(super) fn key(pod: &Pod) -> ObjectKey {
 mod tests {
     use super::*;
 
-    /// `a:web/1`: in the file `a` a pod of that name and UID.
+    /// `a:web/1`: the file `a` has a pod with that name and UID.
     fn claimants(texts: &str) -> Vec<(PathBuf, Vec<Claim>)> {
         let one = |text: &str| {
             let (path, pod) = text.split_once(':').expect("a path");
@@ -138,7 +138,7 @@ mod tests {
             ("b:web/2", "a:web/1", "a"),
             ("b:web/1", "a:shop/1 b:web/1", "b"),
             ("a:web/1 b:shop/2", "a:web/2 b:shop/2", "b"),
-            // One that is refused takes nothing, nor is anybody kept out by it.
+            // A refused object takes nothing, nor does it keep others out.
             ("a:web/1", "a:web/1 b:web/2 c:shop/2", "a c"),
             ("b:web/2", "a:shop/3 b:web/3", "b"),
         ] {

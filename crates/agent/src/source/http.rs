@@ -1,8 +1,9 @@
-//! Pods from a URL, asked again and again: for all of it, unless it is the version of which the server gave us a tag. Dates do
-//! not tell versions apart: an older one may be put back with its own date, and two may be of one second.
+//! Pods from a URL that is polled. Each request asks for the full text, unless the server still has the version of the
+//! last `ETag`. Dates do not identify versions: an older version may be restored with its own date, and two versions
+//! may be written within one second.
 //!
-//! A server that does not answer, or answers with something that cannot be used, changes nothing. To have no pods, serve
-//! an empty list.
+//! A server that does not answer, or whose answer cannot be used, changes nothing. To have no pods, serve an empty
+//! list.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -20,10 +21,10 @@ use crate::fnv::Fnv128;
 use crate::manifest::{Issue, LARGEST_MANIFEST, Manifest, Origin, Problem, load};
 use crate::off_thread::off_thread;
 
-/// How long one question may take, with its answer.
+/// How long one request may take, including its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the first question may take before what is known from an earlier agent is told. Pods should not wait for a server
-/// that hangs; nor should one start that a server which answers has not any more.
+/// How long the first request may take before the pods kept by an earlier agent are sent. Pods should not wait for a
+/// server that hangs; nor should a pod start that a responsive server no longer has.
 const RECALLED_AFTER: Duration = Duration::from_secs(1);
 const MOST_REDIRECTS: usize = 10;
 
@@ -40,19 +41,19 @@ pub struct HttpSource {
     client: Client,
 }
 
-/// Why there is no such source.
+/// Why an HTTP source cannot be created.
 #[derive(Debug, Error)]
 pub enum HttpSourceError {
-    /// It is not a URL.
+    /// The text is not a URL.
     #[error("{0:?} is not a URL: {1}")]
     NotAUrl(String, String),
-    /// It is not one of the Web.
+    /// The scheme is neither HTTP nor HTTPS.
     #[error("{0}: a manifest URL must begin with http:// or https://")]
     Scheme(Url),
-    /// It cannot be a header of a question. Its value may be a secret.
+    /// It cannot be a request header. Its value may be a secret.
     #[error("{0:?} is not a valid HTTP header, or its value is not valid")]
     Header(String),
-    /// TLS cannot be had, which nearly always means that the system has no root certificates.
+    /// TLS is unavailable, which nearly always means that the system has no root certificates.
     #[error(
         "cannot create an HTTPS client: {0}; are the system's root certificates installed (ca-certificates)?"
     )]
@@ -60,9 +61,10 @@ pub enum HttpSourceError {
 }
 
 impl HttpSource {
-    /// The manifest at `url`, for the node `node_name`.
+    /// Creates a source for the manifest at `url`, for the node `node_name`.
     ///
     /// # Errors
+    ///
     /// If it can never work.
     pub fn new(url: &str, node_name: impl Into<String>) -> Result<Self, HttpSourceError> {
         let parsed =
@@ -83,45 +85,46 @@ impl HttpSource {
         })
     }
 
-    /// Sends a header along. May be called again for the same name.
+    /// Adds a header to each request. May be called repeatedly for the same name.
     ///
     /// # Errors
-    /// If it cannot be one.
+    ///
+    /// If it is not a valid header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, HttpSourceError> {
         let header = parse_header(name, value);
         self.headers.push(header.ok_or_else(|| HttpSourceError::Header(name.to_owned()))?);
         Ok(self)
     }
 
-    /// Sends the headers in this file along, one `Name: value` a line. It is read again for each question, so that
-    /// credentials can be exchanged.
+    /// Adds the headers in this file to each request, one `Name: value` per line. The file is read again for each
+    /// request, so that credentials can be rotated.
     #[must_use]
     pub fn header_file(self, path: impl Into<PathBuf>) -> Self {
         Self { header_file: Some(path.into()), ..self }
     }
 
-    /// Keeps the last good answer below this folder, so that pods also start while the server is away.
+    /// Keeps the last good answer below this folder, so that pods can start even while the server is down.
     #[must_use]
     pub fn keep_last_good(self, folder: impl Into<PathBuf>) -> Self {
         Self { kept_in: Some(folder.into()), ..self }
     }
 
-    /// Asks this often.
+    /// Sets how often to poll.
     #[must_use]
     pub fn poll_period(self, poll_period: Duration) -> Self {
         Self { poll_period, ..self }
     }
 
-    /// The URL as it may be shown: without credentials.
+    /// Returns the URL as it may be shown: without credentials.
     fn place(&self) -> String {
         let mut url = self.url.clone();
-        // These fail only for URLs that cannot have any.
+        // These fail only for URLs that cannot have credentials.
         let _ = url.set_password(None);
         let _ = url.set_username("");
         url.to_string()
     }
 
-    /// Asks for the manifest, unless it is still the one of this tag.
+    /// Requests the manifest, unless the server still has the version with this tag.
     async fn ask(&self, tag: Option<&HeaderValue>) -> Result<Answer, Issue> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -153,7 +156,7 @@ impl HttpSource {
         }
     }
 
-    /// The body, but never more of it than a manifest may have.
+    /// Reads the body, but never more of it than a manifest may have.
     async fn body(&self, mut answer: Response) -> Result<Vec<u8>, Issue> {
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| self.unanswered(&error))? {
@@ -165,7 +168,7 @@ impl HttpSource {
         Ok(body)
     }
 
-    /// Asks, and tells meanwhile what is known already if that takes long.
+    /// Makes the first request, and sends what is known already if the answer takes long.
     async fn ask_first(&self, known: &Known, sets: &SetSender) -> Result<Answer, Issue> {
         let mut asking = std::pin::pin!(self.ask(None));
         match tokio::time::timeout(RECALLED_AFTER, &mut asking).await {
@@ -178,7 +181,7 @@ impl HttpSource {
     }
 
     fn unanswered(&self, error: &reqwest::Error) -> Issue {
-        // The outer texts only repeat the URL.
+        // The outer errors only repeat the URL.
         let mut cause: &dyn std::error::Error = error;
         while let Some(inner) = cause.source() {
             cause = inner;
@@ -222,9 +225,9 @@ impl Source for HttpSource {
     }
 }
 
-/// What a server says.
+/// An answer of the server.
 enum Answer {
-    /// That nothing has changed.
+    /// Nothing has changed.
     Same,
     Text {
         tag: Option<HeaderValue>,
@@ -232,22 +235,22 @@ enum Answer {
     },
 }
 
-/// What the server said last.
+/// The most recent answer of the server.
 struct Known {
     origin: Origin,
     kept: Option<LastGood>,
-    /// The last answer, in short: the same text need not be understood again.
+    /// A hash of the last answer: the same text need not be parsed again.
     text: Option<Fnv128>,
-    /// The tag of the last answer, if it could be used: one that could not may have been cut off.
+    /// The `ETag` of the last answer, if that could be used: one that could not may have been cut off.
     tag: Option<HeaderValue>,
-    /// The last answer that could be used.
+    /// The last usable answer.
     good: Option<Manifest>,
     /// What is wrong with the last answer.
     problems: Vec<Problem>,
 }
 
 impl Known {
-    /// What it said before the agent was started.
+    /// Loads the answer that was kept before the agent was started.
     fn recall(source: &HttpSource) -> Self {
         let place = source.place();
         let kept = source.kept_in.as_ref().map(|folder| LastGood::new(folder, &place));
@@ -285,7 +288,7 @@ impl Known {
         self.tell_with(self.problems.clone(), sets);
     }
 
-    /// Tells what is known before the server has said anything.
+    /// Sends what is known before the server has answered at all.
     fn tell_recalled(&self, sets: &SetSender) {
         if self.good.is_some() {
             self.tell(sets);
@@ -308,13 +311,13 @@ impl Known {
     }
 }
 
-/// One `Name: value` a line; empty lines and those that begin with `#` are left out.
+/// Parses one `Name: value` per line, skipping empty lines and those that begin with `#`.
 fn parse_headers(text: &str) -> Result<HeaderMap, Issue> {
     let mut headers = HeaderMap::new();
     for (index, line) in
         text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
     {
-        // The line itself may be a secret.
+        // The message leaves out the line, which may be a secret.
         let bad = || {
             Issue::Unreadable(format!("the header file: line {} is not of the form `Name: value`", index + 1))
         };
@@ -332,31 +335,32 @@ fn parse_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
 }
 
 fn client(url: &Url) -> ClientBuilder {
-    // Somebody may already have chosen a provider for this process, and then it is theirs.
+    // Something else in this process may already have installed a provider; it then stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
         .redirect(redirect::Policy::custom(stay_on_the_server))
         .user_agent(concat!("rubelet/", env!("CARGO_PKG_VERSION")))
-        // A connection is not kept: between two questions the server may close it, at the very moment of the next.
+        // Connections are not kept: the server may close one between two requests, at the very moment of the next.
         .pool_max_idle_per_host(0);
     if is_loopback(url) { client.no_proxy() } else { client }
 }
 
-/// What is on this machine no proxy needs to be asked for, whatever the environment says: so it is in Go, too.
+/// Whether the server is on this machine. If so, no proxy is used, whatever the environment says, just as in Go.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Credentials in the headers are for this server only.
+/// Follows redirects on the same server only: credentials in the headers are for no other.
 fn stay_on_the_server(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let from = attempt.previous().last();
     let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
     if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
-/// Where a redirect would have led, and why it does not. Of another server only its name: the rest may be a secret.
+/// Says where a redirect would have led, and why it is not followed. Of another server only its name is shown: the rest
+/// may be a secret.
 fn not_followed(answer: &Response) -> String {
     let (status, url) = (answer.status(), answer.url());
     let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());

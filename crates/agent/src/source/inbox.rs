@@ -1,5 +1,5 @@
-//! Where sources leave what they know: one place for each, the newest wins. So a source never waits, and a slow reader
-//! costs no memory.
+//! Where sources leave what they know: one slot per source, and the newest set wins. So a source never waits, and a
+//! slow reader costs no memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 use super::{SourceId, SourceSet};
 use crate::manifest::Problem;
 
-/// What a source has to say.
+/// News from a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum News {
-    /// All that it knows.
+    /// Everything that it knows.
     Set(SourceSet),
-    /// It cannot tell what it has, for these reasons. What it said before stays.
+    /// It cannot read its pods, for these reasons. Its previous set stays in effect.
     CannotTell(Vec<Problem>),
 }
 
@@ -30,13 +30,13 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// The sending end for one source.
+    /// Creates the sending end for one source.
     #[must_use]
     pub fn sender(&self, source: SourceId) -> SetSender {
         SetSender { source, inbox: Arc::clone(&self.0) }
     }
 
-    /// Waits for news. Safe to cancel. There is one reader.
+    /// Waits for news. Cancel safe. There must be only one reader.
     pub(super) async fn next(&self) -> (SourceId, News) {
         loop {
             if let Some(first) = self.0.news.lock().pop_first() {
@@ -47,7 +47,7 @@ impl Inbox {
     }
 }
 
-/// Sends what one source knows. Never waits.
+/// Sends what one source knows, and never waits.
 #[derive(Debug)]
 pub struct SetSender {
     source: SourceId,
@@ -55,13 +55,13 @@ pub struct SetSender {
 }
 
 impl SetSender {
-    /// This is now all that the source knows.
+    /// Sends the set: from now on, this is all that the source knows.
     pub fn send(&self, set: SourceSet) {
         self.inbox.news.lock().insert(self.source.clone(), News::Set(set));
         self.inbox.changed.notify_one();
     }
 
-    /// The source cannot tell what it has, and this is now all that is wrong with it.
+    /// Reports that the source cannot read its pods, and everything that is currently wrong with it.
     pub fn cannot_tell(&self, problems: Vec<Problem>) {
         let mut news = self.inbox.news.lock();
         match news.get_mut(&self.source) {

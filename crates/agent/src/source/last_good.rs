@@ -1,7 +1,7 @@
-//! The last good text of each manifest, on disk: so that a manifest that was spoilt, or a server that is away, does no
-//! harm to a pod even if the agent was restarted meanwhile.
+//! The last good text of each manifest, kept on disk, so that a broken manifest or an unavailable server does no harm
+//! to a pod even if the agent has been restarted in the meantime.
 //!
-//! This is a help, not a truth: what cannot be kept is logged and done without.
+//! This is best effort: a text that cannot be kept is logged and done without.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -13,14 +13,14 @@ use super::SourceId;
 use crate::fnv::Fnv128;
 use crate::off_thread::off_thread;
 
-/// A folder of kept texts, for one source.
+/// The folder of kept texts of one source.
 #[derive(Clone, Debug)]
 pub(super) struct LastGood {
     folder: PathBuf,
 }
 
 impl LastGood {
-    /// Texts of the source at `source`, in a folder of its own below `folder`.
+    /// Creates a store for the texts of the source at `source`, in its own folder below `folder`.
     pub(super) fn new(folder: &Path, source: &str) -> Self {
         Self { folder: folder.join(name(source)) }
     }
@@ -37,12 +37,12 @@ impl LastGood {
         }
     }
 
-    /// The kept text of the manifest at `place`.
+    /// Returns the kept text of the manifest at `place`.
     pub(super) fn recall(&self, place: &str) -> Option<Vec<u8>> {
         fs::read(self.path(place)).ok()
     }
 
-    /// Forgets the texts of all but these manifests.
+    /// Forgets the texts of all manifests except these.
     pub(super) fn forget_all_but<'a>(&self, places: impl Iterator<Item = &'a str>) {
         let names: BTreeSet<String> = places.map(name).collect();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -58,7 +58,7 @@ impl LastGood {
         self.folder.join(name(place))
     }
 
-    /// All of it or nothing; for the owner only, as there may be secrets in it.
+    /// Writes a text atomically, readable only by the owner because it may contain secrets.
     fn write(&self, path: &Path, text: &[u8]) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let next = path.with_extension("next");
@@ -73,8 +73,8 @@ impl LastGood {
     }
 }
 
-/// Forgets what is kept below `folder` of all sources but these. For when all of them were heard: then no pod of another source
-/// runs any more, and there may be secrets in its texts.
+/// Forgets what is kept below `folder` for all sources except these. To be called once all of these have been read:
+/// then no pod of any other source is running, and its texts may contain secrets.
 pub async fn forget_kept_of_others(folder: PathBuf, sources: &[SourceId]) {
     let stay: BTreeSet<String> = sources.iter().map(|source| name(&source.place)).collect();
     off_thread(move || forget_folders_but(&folder, &stay)).await;
@@ -92,7 +92,7 @@ fn forget_folders_but(folder: &Path, stay: &BTreeSet<String>) {
     }
 }
 
-/// What a source's folder, or the file of a manifest in it, is called.
+/// Returns the name of a source's folder, or of a manifest's file in it.
 fn name(place: &str) -> String {
     Fnv128::of(place.as_bytes()).to_string()
 }

@@ -1,5 +1,5 @@
-//! One look at one file: nothing if it did not change, else its text. It never waits and never reads more than a manifest
-//! may have.
+//! One look at one file, which returns nothing if the file has not changed, and its text otherwise. It never waits and
+//! never reads more than a manifest may have.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 use crate::manifest::{Issue, LARGEST_MANIFEST};
 
-/// Tells one version of a file from another without reading it.
+/// Identifies one version of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     device: u64,
@@ -32,23 +32,23 @@ impl Version {
     }
 }
 
-/// What came of looking at a file.
+/// The result of looking at a file.
 pub(super) enum Look {
     Unchanged,
     Gone,
     Read(Version, Result<Vec<u8>, Issue>),
-    /// It changed while it was read.
+    /// The file changed while it was read.
     InMotion,
-    /// Somebody has it open for writing: it may end in the middle.
+    /// The file is open for writing: its text may be incomplete.
     BeingWritten,
 }
 
-/// Asks the kernel whether somebody has a file open for writing. `None` if it does not tell.
+/// Asks the kernel whether a file is open for writing. `None` if the kernel cannot tell.
 pub type OpenForWriting = fn(&File) -> Option<bool>;
 
 /// Looks at a file; `known` is the version that need not be read again.
 pub(super) fn look(path: &Path, known: Option<Version>, is_open_for_writing: OpenForWriting) -> Look {
-    // A file that cannot be opened has no version: it is looked at again each time.
+    // A file that cannot be opened has no version: it is read again each time.
     let unreadable = |error: io::Error| match error.kind() {
         // A disk that is not mounted is no reason to end pods.
         ErrorKind::NotFound if path.is_symlink() => Look::Read(NO_VERSION, Err(dangling_link())),
@@ -76,7 +76,7 @@ pub(super) fn look(path: &Path, known: Option<Version>, is_open_for_writing: Ope
     }
 }
 
-/// What is wrong with a path that leads nowhere.
+/// The problem of a path that leads nowhere.
 pub(super) fn dangling_link() -> Issue {
     Issue::Unreadable("it is a dangling link".to_owned())
 }
@@ -88,7 +88,7 @@ fn read(file: &mut File, is_open_for_writing: OpenForWriting) -> io::Result<Look
     if !before.is_file() {
         return Ok(Look::Read(Version::of(&before), Err(Issue::NotAFile)));
     }
-    // Asked when its version is known already: who begins to write after this is found by another version.
+    // Checked once the version is known: a writer that starts after this produces another version.
     if is_open_for_writing(file) == Some(true) {
         return Ok(Look::BeingWritten);
     }

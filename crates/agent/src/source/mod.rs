@@ -1,11 +1,11 @@
-//! Where pods come from. Every source sends everything it knows, each time anything changes; nobody sends differences.
+//! The sources of pods. Every source sends everything it knows each time anything changes; no source sends differences.
 //! [`merge`](crate::merge) turns the sets into differences, and [`feed`] carries them to the sync loop.
 //!
-//! A source that cannot tell (a folder that cannot be read, a server that does not answer) says so and nothing else: what
-//! it said before stays.
+//! A source that cannot read its pods (an unreadable folder, a server that does not answer) reports that and nothing
+//! else: its previous set stays in effect.
 //!
-//! A manifest that cannot be used leaves its running pod alone: its last good version stays in the set until the file is
-//! gone, and the set says what is wrong.
+//! A manifest that cannot be used leaves its running pod alone: its last good version stays in the set until the file
+//! is removed, and the set reports what is wrong.
 
 pub mod feed;
 mod file;
@@ -33,7 +33,7 @@ pub use inbox::{Inbox, SetSender};
 pub use last_good::forget_kept_of_others;
 pub use look::OpenForWriting;
 
-/// How often a source looks when nothing tells it to.
+/// How often a source checks for changes if nothing triggers it.
 pub const POLL_PERIOD: Duration = Duration::from_secs(20);
 
 /// The kind of a source, by the name that the annotation `kubernetes.io/config.source` shows.
@@ -49,7 +49,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// The name in annotations.
+    /// Returns the name that is used in annotations.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// One source: several of a kind may be configured.
+/// The identity of a source: several sources of a kind may be configured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId {
     /// Its kind.
@@ -76,7 +76,7 @@ pub struct SourceId {
 }
 
 impl SourceId {
-    /// The source of `kind` at `place`.
+    /// Returns the ID of the source of `kind` at `place`.
     pub fn new(kind: SourceKind, place: impl Into<Arc<str>>) -> Self {
         Self { kind, place: place.into() }
     }
@@ -88,20 +88,20 @@ impl fmt::Display for SourceId {
     }
 }
 
-/// Everything a source knows, at one time.
+/// Everything a source knows at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceSet {
-    /// Its pods, defaulted, valid and named for this node.
+    /// Its pods: defaulted, valid, and named for this node.
     pub pods: Vec<Arc<Pod>>,
     /// The config maps and secrets that its pods may use.
     pub objects: Arc<Objects>,
-    /// What is wrong with it now. Empty again when all is repaired.
+    /// What is currently wrong with the source. Empty again once everything is fixed.
     pub problems: Vec<Problem>,
 }
 
 impl SourceSet {
-    /// Whether the other has the very same pods and objects, not only equal ones, and the same problems. A look that found
-    /// nothing new is over after this.
+    /// Whether the other set has the very same pods and objects (not merely equal ones) and the same problems. If a
+    /// scan found nothing new, it ends with this check.
     fn is_same(&self, other: &Self) -> bool {
         let same_pods = self.pods.len() == other.pods.len()
             && self.pods.iter().zip(&other.pods).all(|(pod, other)| Arc::ptr_eq(pod, other));
@@ -109,13 +109,13 @@ impl SourceSet {
     }
 }
 
-/// Something that knows pods.
+/// A source of pods.
 pub trait Source: Send + 'static {
-    /// Which source this is.
+    /// Returns the ID of this source.
     fn id(&self) -> SourceId;
 
-    /// Sends the set at once, and again after each change, until it is dropped. A source that has nothing sends an empty
-    /// set: nothing is ended before every source was heard.
+    /// Sends the set immediately, and again after each change, until the future is dropped. A source that has nothing
+    /// sends an empty set, because no pod is ended before every source has been read.
     fn run(self, sets: SetSender) -> impl Future<Output = ()> + Send;
 }
 

@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{HostIP, PodIP, PodStatus as ApiStatus};
 use super::{Inputs, Phase};
 use crate::pod::uses_host_network;
 
-/// The addresses of a node.
+/// Returns the addresses of a node.
 pub(super) fn of_host(host_ips: &[IpAddr]) -> Vec<HostIP> {
     pair(host_ips, host_ips).into_iter().map(|ip| HostIP { ip }).collect()
 }
 
-/// The addresses of a pod. On the host's network they are the host's, as they were when it got them.
+/// Returns the addresses of a pod. On the host network, these are the host's at the time when the pod got them.
 pub(super) fn of_pod(inputs: Inputs<'_>, phase: Phase) -> Vec<PodIP> {
     let before = || {
         let said = inputs.before.and_then(|before: &ApiStatus| before.pod_ips.clone());
@@ -26,11 +26,11 @@ pub(super) fn of_pod(inputs: Inputs<'_>, phase: Phase) -> Vec<PodIP> {
         return before().unwrap_or_else(|| shown(inputs.host_ips));
     }
     let own = shown(&inputs.runtime.ips);
-    // Where something was that has ended is still worth knowing, when the runtime no longer does.
+    // The address of a finished pod is still worth knowing when the runtime has forgotten it.
     if own.is_empty() && phase.is_terminal() { before().unwrap_or_default() } else { own }
 }
 
-/// The first address of the node's family, then the first of the other.
+/// Returns the first address of the node's family, then the first of the other family.
 fn pair(ips: &[IpAddr], host_ips: &[IpAddr]) -> Vec<String> {
     let four_first = host_ips.first().is_none_or(IpAddr::is_ipv4);
     let first_of = |four: bool| ips.iter().find(|ip| ip.is_ipv4() == four).map(ToString::to_string);

@@ -7,11 +7,11 @@ use super::phase::Phase;
 use super::{Inputs, resize_pending, resizing, restarting};
 use crate::pod::{containers, init_containers, is_sidecar};
 
-/// Those that are ours to say. Others are left as they are.
+/// The conditions that the agent sets. Others are left as they are.
 const OWN: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// Whether a condition holds, and why it does not.
+/// Whether a condition holds, and why not.
 #[derive(Clone)]
 struct Holds {
     is_true: bool,
@@ -33,7 +33,7 @@ impl Holds {
     }
 }
 
-/// The conditions of a pod. Since when they hold is told by what was said before.
+/// Returns the conditions of a pod. The previous status tells since when they hold.
 pub(super) fn of(
     inputs: Inputs<'_>,
     phase: Phase,
@@ -67,24 +67,24 @@ pub(super) fn of(
     own.chain(resizing::condition(inputs, phase, is_resizing)).chain(others.cloned()).collect()
 }
 
-/// The conditions that somebody else has set.
+/// Returns the conditions that someone else has set.
 fn given(pod: &Pod) -> &[PodCondition] {
     pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-/// The containers that are not as they should be.
+/// The containers that do not fulfil a condition.
 #[derive(Default)]
 struct Missing<'a>(Vec<&'a str>);
 
 impl<'a> Missing<'a> {
-    /// Each container of the pod has a status, if only that it waits.
+    /// Checks a container. Each container of the pod has a status, even if only to say that it waits.
     fn look(&mut self, name: &'a str, all: &[ApiContainer], is_fine: impl Fn(&ApiContainer) -> bool) {
         if !find(all, name).is_some_and(is_fine) {
             self.0.push(name);
         }
     }
 
-    /// Nothing if nothing is missing.
+    /// Returns a message; `None` if no containers are missing.
     fn message(&self, what: &str) -> Option<String> {
         (!self.0.is_empty()).then(|| format!("containers with {what} status: [{}]", self.0.join(" ")))
     }
@@ -129,7 +129,7 @@ fn containers_ready(pod: &Pod, phase: Phase, init: &[ApiContainer], regular: &[A
     }
 }
 
-/// A pod is ready if its containers are, and whatever else it waits for.
+/// Whether a pod is ready: its containers are, and so is everything else it waits for.
 fn ready(pod: &Pod, containers_ready: Holds) -> Holds {
     if !containers_ready.is_true {
         return containers_ready;

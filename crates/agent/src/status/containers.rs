@@ -14,16 +14,16 @@ use crate::probe::Verdict;
 use crate::resource;
 use crate::volumes::RecursiveReadOnly;
 
-/// The kubelet's word for a container that is about to be made.
+/// The kubelet's reason for a container that is about to be created.
 const CREATING: &str = "ContainerCreating";
-/// As the kernel would put it: killed.
+/// The exit code of a killed process.
 const LOST_EXIT_CODE: i32 = 137;
 const LOST_REASON: &str = "ContainerStatusUnknown";
 const LOST_AT_END: &str = "The container could not be located when the pod was terminated";
 const LOST_WHILE_RUNNING: &str =
     "The container could not be located when the pod was deleted.  The container used to be Running";
 
-/// The states of init containers, in the order of the spec.
+/// Returns the states of init containers, in the order of the spec.
 pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
     let before = inputs.before.and_then(|status| status.init_container_statuses.as_deref());
     let before = before.unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) fn init(inputs: Inputs<'_>) -> Vec<ApiContainer> {
         .collect()
 }
 
-/// The states of containers, by name.
+/// Returns the states of containers, by name.
 pub(super) fn regular(inputs: Inputs<'_>) -> Vec<ApiContainer> {
     let before = inputs.before.and_then(|status| status.container_statuses.as_deref());
     let before = before.unwrap_or_default();
@@ -62,8 +62,8 @@ pub(super) fn regular(inputs: Inputs<'_>) -> Vec<ApiContainer> {
     all
 }
 
-/// Nothing of the pod will run any more: of what has not ended, nobody knows how it ended. Those that could not have begun
-/// yet stay as they are.
+/// Completes the states in a pod in which nothing will run any more: for containers that have not ended, it is unknown
+/// how they ended. Those that could not have started yet stay as they are.
 pub(super) fn end(pod: &Pod, init: &mut [ApiContainer], regular: &mut [ApiContainer]) {
     let has_begun = |status: &ApiContainer| {
         let state = status.state.as_ref();
@@ -98,7 +98,7 @@ pub(super) fn find<'a>(statuses: &'a [ApiContainer], name: &str) -> Option<&'a A
     statuses.iter().find(|status| status.name == name)
 }
 
-/// Which list a container is in.
+/// The list that a container is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Init,
@@ -130,7 +130,7 @@ fn one(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>,
     status
 }
 
-/// A container of which the runtime knows something.
+/// Returns the status of a container about which the runtime knows something.
 fn seen(
     inputs: Inputs<'_>,
     container: &Container,
@@ -140,7 +140,7 @@ fn seen(
 ) -> ApiContainer {
     let id = |instance: &ContainerStatus| format!("{}://{}", inputs.runtime_name, instance.id);
     let old_state = before.and_then(|before| before.state.as_ref());
-    // The runtime may have lost the newest instance, and only that.
+    // The runtime may have lost only the newest instance.
     let said = before.map_or(0, |before| before.restart_count);
     let mut restart_count = i32::try_from(newest.restart_count).unwrap_or(i32::MAX).max(said);
     let state = match newest.state {
@@ -155,7 +155,7 @@ fn seen(
                 restart_count = said + 1;
                 terminated(lost(LOST_AT_END))
             }
-            // It was told as lost, and nobody has found it since.
+            // It was reported as lost, and has not been found since.
             Some(before) if was_lost(before, &id(newest)) => before.state.clone().unwrap_or_default(),
             _ => waiting(None, None),
         },
@@ -163,8 +163,8 @@ fn seen(
     let of_previous = previous
         .filter(|previous| previous.state == ContainerState::Exited)
         .map(|previous| terminated(exit(inputs, previous, id(previous))));
-    // The instance before may be gone from the runtime, but what was said of it is not forgotten.
-    // The newest itself was the last one while it waited for the next.
+    // The runtime may have forgotten the previous instance, but what was reported about it is not lost. The newest
+    // instance itself was the last one while it waited for the next.
     let of_before = || {
         let before = before?;
         let newest = id(newest);
@@ -183,7 +183,7 @@ fn seen(
         started && (container.readiness_probe.is_none() || verdict.readiness == Some(Verdict::Success));
     ApiContainer {
         name: container.name.clone(),
-        // Some runtimes know an image that was asked for by its id by nothing else; people know it by its name.
+        // Some runtimes know an image that was requested by ID by nothing else; users know it by its name.
         image: if newest.image.is_empty() || newest.image.starts_with("sha256:") {
             container.image.clone().unwrap_or_default()
         } else {
@@ -196,7 +196,7 @@ fn seen(
         last_state: of_previous.or_else(of_before),
         started: Some(started),
         ready,
-        // Until a change is made, what it has is not what it was allotted.
+        // Until a change is applied, what it has differs from what it was allotted.
         resources: if is_running {
             let given = inputs.grants.of(newest).or(container.resources.as_ref());
             resources::holding(inputs.grants.passed_on(newest, inputs.pod), given)
@@ -214,7 +214,7 @@ fn seen(
     }
 }
 
-/// Who it runs as, in the API's words. No groups at all are left out.
+/// Returns the user it runs as, in the API's form. An empty list of groups is left out.
 fn user(user: &rubelet_model::ContainerUser) -> ContainerUser {
     let groups = user.supplemental_groups.clone();
     ContainerUser {
@@ -226,7 +226,7 @@ fn user(user: &rubelet_model::ContainerUser) -> ContainerUser {
     }
 }
 
-/// What is mounted where. A read-only mount says of the mounts below it whether they are, too.
+/// Returns what is mounted where. A read-only mount states whether the mounts below it are read-only as well.
 fn mounts(inputs: Inputs<'_>, container: &Container) -> Option<Vec<VolumeMountStatus>> {
     let mount = |mount: &VolumeMount| VolumeMountStatus {
         name: mount.name.clone(),
@@ -241,7 +241,7 @@ fn mounts(inputs: Inputs<'_>, container: &Container) -> Option<Vec<VolumeMountSt
     container.volume_mounts.as_ref().map(|mounts| mounts.iter().map(mount).collect())
 }
 
-/// A container of which the runtime knows nothing.
+/// Returns the status of a container about which the runtime knows nothing.
 fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContainer>) -> ApiContainer {
     let has_init = !init_containers(inputs.pod).is_empty();
     let reason = if has_init { "PodInitializing" } else { CREATING };
@@ -274,7 +274,7 @@ fn unseen(inputs: Inputs<'_>, container: &Container, before: Option<&ApiContaine
     if state.is_some_and(|state| state.terminated.is_some()) {
         return before.clone();
     }
-    // If it ended before that, this is what is known of its end.
+    // If it ended before that, this is what is known about its end.
     let has_ended = fresh.last_state.as_ref().is_some_and(|state| state.terminated.is_some());
     if state.is_some_and(|state| state.running.is_some()) && !has_ended {
         return ApiContainer {
@@ -314,13 +314,13 @@ fn lost(message: &str) -> ContainerStateTerminated {
     }
 }
 
-/// Whether this very instance was told as lost.
+/// Whether this very instance was reported as lost.
 fn was_lost(before: &ApiContainer, id: &str) -> bool {
     let ended = before.state.as_ref().and_then(|state| state.terminated.as_ref());
     before.container_id.as_deref() == Some(id) && ended.is_some_and(is_lost)
 }
 
-/// Whether nobody knows how it ended. Unless its pod is over, its count has the restart that follows.
+/// Whether it is unknown how the container ended. Unless its pod is over, its count includes the restart that follows.
 pub(crate) fn is_lost(ended: &ContainerStateTerminated) -> bool {
     ended.reason.as_deref() == Some(LOST_REASON)
 }

@@ -1,4 +1,4 @@
-//! Which containers have ended since something was last said of their pod.
+//! Finds the containers that have ended since the last status of their pod.
 
 use k8s_openapi::api::core::v1::{
     ContainerStateTerminated, ContainerStatus as ApiContainer, PodStatus as ApiStatus,
@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{
 
 use crate::pod::ContainerKind;
 
-/// Every end that was not told before. One that shows only as the last state of a container that runs again is one, too.
+/// Returns every end that was not reported before, including one that only shows as the last state of a container that
+/// runs again.
 pub(crate) fn new_ends<'a>(
     before: Option<&ApiStatus>,
     now: &'a ApiStatus,

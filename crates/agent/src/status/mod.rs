@@ -1,10 +1,10 @@
-//! How a pod is, in the words of the Kubernetes API. Pure: what the runtime says, what was said before, and what stands in
-//! the way, in; a `PodStatus`, out.
+//! The status of a pod, in the terms of the Kubernetes API. Pure: takes what the runtime reports, the previous status
+//! and what prevents containers from running; returns a `PodStatus`.
 //!
 //! ```text
-//! runtime, spec, troubles, verdicts ─▶ generate ─▶ settle ─▶ what everybody reads
+//! runtime, spec, troubles, verdicts ─▶ generate ─▶ settle ─▶ the published status
 //!                                          ▲         ▲
-//!                                          └─ what was said before
+//!                                          └─ the previous status
 //! ```
 
 mod addresses;
@@ -47,43 +47,43 @@ pub(crate) use settle::{over_for_good, settle};
 /// What keeps a container from running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// The kubelet's word for it: `CrashLoopBackOff`, `ErrImagePull`, …
+    /// The kubelet's reason: `CrashLoopBackOff`, `ErrImagePull`, …
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// What a status is made from.
+/// The inputs of a status.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inputs<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) runtime: &'a PodStatus,
-    /// What was said before.
+    /// The previous status.
     pub(crate) before: Option<&'a ApiStatus>,
-    /// What keeps which container from running.
+    /// What keeps containers from running, by container.
     pub(crate) troubles: &'a BTreeMap<Arc<str>, Trouble>,
-    /// What containers were given to use.
+    /// The resources that containers were given.
     pub(crate) grants: &'a Grants,
-    /// Those that were ended to be started again.
+    /// The containers that were ended in order to be restarted.
     pub(crate) replaced: &'a Replaced,
     pub(crate) verdicts: &'a Verdicts,
-    /// What ended containers have left to say.
+    /// The termination messages of ended containers.
     pub(crate) last_words: &'a BTreeMap<ContainerId, String>,
     /// Whether nothing of the pod will run any more.
     pub(crate) is_over: bool,
-    /// Whether the pod needs a sandbox that it does not have.
+    /// Whether the pod needs a sandbox and has none.
     pub(crate) lacks_sandbox: bool,
-    /// Before the id of every container: `containerd` in `containerd://1234`.
+    /// The prefix of every container ID: `containerd` in `containerd://1234`.
     pub(crate) runtime_name: &'a str,
     pub(crate) host_ips: &'a [IpAddr],
-    /// What the runtime can.
+    /// The features of the runtime.
     pub(crate) features: RuntimeFeatures,
-    /// Why the pod does not get what its manifest says yet.
+    /// Why the pod does not yet have the resources that its manifest requests.
     pub(crate) resize_pending: Option<&'a ResizePending>,
-    /// Why it could not be given what it was allotted.
+    /// Why it could not be given the resources that it was allotted.
     pub(crate) resize_error: Option<&'a str>,
 }
 
-/// The status of a pod, as it comes out of what is known; [`settle`] makes it fit what was said before.
+/// Computes the status of a pod from the inputs alone; [`settle`] reconciles it with the previous one.
 pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
     let Inputs { pod, before, host_ips, .. } = inputs;
     let mut init = containers::init(inputs);
@@ -91,13 +91,13 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
     let mut computed = phase::of(inputs, &init, &regular);
     if inputs.is_over {
         containers::end(pod, &mut init, &mut regular);
-        // Nobody but the API server keeps a pod that is neither there nor finished.
+        // Only the API server keeps pods that neither exist nor have finished.
         if !computed.is_terminal() && !is_static(pod) {
             computed = Phase::Failed;
         }
     }
     let said = before.and_then(Phase::of);
-    // What has ended stays as it ended.
+    // A finished pod keeps its phase.
     let phase = said.filter(|said| said.is_terminal()).unwrap_or(computed);
     let kept = before.filter(|_| said == Some(phase));
     let allotted = resources::of_pod(pod);
@@ -122,12 +122,12 @@ pub(crate) fn generate(inputs: Inputs<'_>) -> ApiStatus {
     }
 }
 
-/// When a started container began or ended. Zero is a time, as it is for a kubelet: 1970.
+/// Returns when a started container began or ended. As for a kubelet, zero is a valid time: 1970.
 fn raw_time(at: UnixNanos) -> Option<Time> {
     jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok().map(Time)
 }
 
-/// A moment of the API; `None` if it was never told.
+/// Converts a time to the API's format; `None` if it was never reported.
 fn time(at: UnixNanos) -> Option<Time> {
     let timestamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok()?;
     at.is_set().then_some(Time(timestamp))

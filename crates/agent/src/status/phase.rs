@@ -9,7 +9,7 @@ use super::{Inputs, restarting};
 use crate::manifest::annotation::is_static;
 use crate::pod::{containers, init_containers, init_exit_code, is_sidecar, restarts_after};
 
-/// One word for how a pod is.
+/// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Pending,
@@ -34,7 +34,7 @@ impl Phase {
             .find(|phase| phase.as_str() == word)
     }
 
-    /// The phase that a status tells of.
+    /// Returns the phase in a status.
     pub(crate) fn of(status: &ApiStatus) -> Option<Self> {
         Self::read(status.phase.as_deref()?)
     }
@@ -48,7 +48,7 @@ impl Phase {
     }
 }
 
-/// The end of a container that ended, or that waits after it ended.
+/// Returns how a container ended that has ended, or that waits after it has ended.
 fn end(status: &ApiContainer) -> Option<&ContainerStateTerminated> {
     let state = status.state.as_ref()?;
     state.terminated.as_ref().or_else(|| {
@@ -57,17 +57,17 @@ fn end(status: &ApiContainer) -> Option<&ContainerStateTerminated> {
     })
 }
 
-/// Whether a container that ended so, with this code, does not come back, not even with all others.
+/// Whether a container that ended this way, with this code, never comes back, not even together with all others.
 fn is_for_good(pod: &Pod, container: &Container, end: &ContainerStateTerminated, code: i32) -> bool {
     end.reason.as_deref() != Some(restarting::REASON) && !restarts_after(pod, container, code)
 }
 
-/// The exit code of an init container as its policy takes it.
+/// Returns the exit code of an init container as its policy interprets it.
 pub(super) fn init_code(end: &ContainerStateTerminated) -> i32 {
     init_exit_code(end.exit_code, end.reason.as_deref().unwrap_or_default())
 }
 
-/// Whether the newest instance of a container was ended to be followed by another.
+/// Whether the newest instance of a container was ended in order to be replaced by another.
 fn is_replaced(Inputs { runtime, replaced, .. }: Inputs<'_>, container: &Container) -> bool {
     runtime.newest(&container.name).is_some_and(|newest| replaced.has_ended(newest))
 }
@@ -134,7 +134,7 @@ impl Count {
     }
 }
 
-/// The phase of a pod.
+/// Computes the phase of a pod.
 pub(super) fn of(inputs: Inputs<'_>, init: &[ApiContainer], regular: &[ApiContainer]) -> Phase {
     let Inputs { pod, runtime, is_over, .. } = inputs;
     let mut count = Count::default();
@@ -161,7 +161,7 @@ pub(super) fn of(inputs: Inputs<'_>, init: &[ApiContainer], regular: &[ApiContai
     } else if running > 0 && unknown == 0 {
         Phase::Running
     } else if running == 0 && stopped > 0 && unknown == 0 {
-        // A static pod that is told to end has not finished: it runs again when it is wanted again.
+        // A static pod that is being stopped has not finished: it runs again when it is wanted again.
         let is_finished = is_over && !is_static(pod);
         if stopped != stopped_for_good && !is_finished { Phase::Running } else { by_result }
     } else {

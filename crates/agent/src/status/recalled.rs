@@ -1,11 +1,12 @@
-//! What an agent before this one said of a pod, as this one may believe it.
+//! The status that an earlier agent reported for a pod, reduced to what this agent may believe.
 
 use k8s_openapi::api::core::v1::{ContainerStatus as ApiContainer, PodStatus as ApiStatus};
 
 use super::{Phase, is_lost};
 
-/// When a pod is stopped, containers that never began are said to have ended, too: of that pod nothing will run any more. To the
-/// next agent they are still to come, unless the pod has finished: an end that never was is no reason not to begin.
+/// Removes invented ends. When a pod is stopped, containers that never started are also reported as ended, because
+/// nothing of that pod will run any more. For the next agent they have yet to run, unless the pod has finished: an end
+/// that never happened is no reason not to start them.
 pub(crate) fn recalled(said: ApiStatus) -> ApiStatus {
     if Phase::of(&said).is_some_and(Phase::is_terminal) {
         return said;
@@ -20,7 +21,7 @@ pub(crate) fn recalled(said: ApiStatus) -> ApiStatus {
     }
 }
 
-/// Whether it is said to have ended, and there never was one.
+/// Whether the container was reported as ended although it never ran.
 fn is_invented(container: &ApiContainer) -> bool {
     let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
     let had_another = container.last_state.as_ref().is_some_and(|state| state.terminated.is_some());

@@ -1,4 +1,4 @@
-//! A pod that this node refuses to run: it failed before anything of it was made.
+//! The status of a pod that this node refuses to run: it failed before anything of it was created.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use crate::admission::Refusal;
 use crate::pod::qos_class;
 use k8s_openapi::api::core::v1::{Pod, PodStatus as ApiStatus};
 
-/// Why a node refuses a pod. The reason is one word of the kubelet's: `OutOfcpu`, `NodeShutdown`, …
+/// Why a node refuses a pod. The reason is one of the kubelet's: `OutOfcpu`, `NodeShutdown`, …
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rejection {
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
 }
 
-/// How the message of every status begins that tells of a refusal.
+/// The beginning of the message in every status of a refused pod.
 const REJECTED: &str = "Pod was rejected: ";
 
 impl From<&Refusal> for Rejection {
@@ -24,13 +24,13 @@ impl From<&Refusal> for Rejection {
 }
 
 impl Rejection {
-    /// Whether this is the status of a pod that was refused.
+    /// Whether this is the status of a refused pod.
     pub(crate) fn is_told_by(status: &ApiStatus) -> bool {
         Phase::of(status) == Some(Phase::Failed)
             && status.message.as_deref().is_some_and(|message| message.starts_with(REJECTED))
     }
 
-    /// The status of a pod that was refused.
+    /// Returns the status of the refused pod.
     pub(crate) fn status(&self, pod: &Pod) -> ApiStatus {
         ApiStatus {
             phase: Some(Phase::Failed.as_str().to_owned()),

@@ -1,20 +1,20 @@
-//! A pod that would have other resources if there were room for them.
+//! A pod that would get other resources if there were room for them.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
 pub(super) const CONDITION: &str = "PodResizePending";
 
-/// Why a pod does not get what its manifest says yet.
+/// Why a pod does not yet have the resources that its manifest requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ResizePending {
-    /// Others have it. It is given when they are gone.
+    /// Other pods have them. It gets them when those are gone.
     Deferred(String),
-    /// The node does not have so much at all.
+    /// The node does not have that much at all.
     Infeasible(String),
 }
 
 impl ResizePending {
-    /// The kubelet's word for it.
+    /// Returns the kubelet's reason.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Deferred(_) => "Deferred",

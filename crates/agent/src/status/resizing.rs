@@ -1,4 +1,4 @@
-//! A pod that was allotted other resources, and does not have them yet.
+//! A pod that was allotted other resources and does not have them yet.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use rubelet_model::ContainerState;
@@ -9,7 +9,7 @@ use crate::pod::{Sizes, containers, init_containers, is_resized, is_sidecar};
 
 pub(super) const CONDITION: &str = "PodResizeInProgress";
 
-/// The pod with what it, and those of its containers that run, have now; nothing if that is what they were allotted.
+/// Returns the pod with what it and its running containers have now; `None` if that is what they were allotted.
 pub(super) fn held(inputs: Inputs<'_>) -> Option<Pod> {
     let mut sizes = Sizes::default();
     let sidecars = init_containers(inputs.pod).iter().filter(|container| is_sidecar(container));
@@ -28,12 +28,12 @@ pub(super) fn held(inputs: Inputs<'_>) -> Option<Pod> {
     (!sizes.is_empty()).then(|| sizes.put_into(inputs.pod))
 }
 
-/// Whether a status says so.
+/// Whether a status says that the pod is being resized.
 pub(crate) fn is_resizing(status: &PodStatus) -> bool {
     status.conditions.iter().flatten().any(|condition| condition.type_ == CONDITION)
 }
 
-/// What is said of the pod while it lasts, and why it does, if it failed.
+/// Returns the condition of the pod while this lasts, with the reason if it failed.
 pub(super) fn condition(inputs: Inputs<'_>, phase: Phase, is_resizing: bool) -> Option<PodCondition> {
     (is_resizing && !phase.is_terminal()).then(|| PodCondition {
         type_: CONDITION.to_owned(),

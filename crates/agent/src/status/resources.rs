@@ -1,4 +1,4 @@
-//! What a pod and its containers may use, in the notation of the API. What was not asked for is not told.
+//! The resources of a pod and its containers, in the API's notation. What was not requested is not reported.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,13 @@ const MEMORY: &str = "memory";
 
 type Wire = BTreeMap<String, WireQuantity>;
 
-/// A kubelet reads back nothing that is smaller: the kernel has no less to give.
+/// A kubelet does not read back CPU requests up to this: the kernel has nothing smaller to give.
 const LEAST_CPU_REQUEST: i64 = 2;
 const LEAST_CPU_LIMIT: i64 = 10;
 
-/// What runtime and kernel hold a container to is told as they count it, whatever the manifest wrote: thousandths of cores in
-/// tens, and bytes in twos, of which `64M` are `62500Ki`. Requests of memory are nobody's to hold.
+/// Rewrites what the runtime and the kernel enforce in the units that they count in, whatever the manifest says: CPU in
+/// decimal millicores, memory limits in binary units, so that `64M` becomes `62500Ki`. Memory requests are not
+/// enforced, and stay as they are.
 fn as_read_back(told: &mut ResourceRequirements) {
     let rewrite = |list: Option<&mut Wire>, name: &str, write: &dyn Fn(Quantity) -> Option<WireQuantity>| {
         let wire = list.and_then(|list| list.get_mut(name));
@@ -42,8 +43,9 @@ fn as_read_back(told: &mut ResourceRequirements) {
     rewrite(told.limits.as_mut(), MEMORY, &memory);
 }
 
-/// Those of a container that runs, as they hold, in a pod that had those as a whole when they were given. One that is limited in anything tells also the limits that its pod passes on
-/// to it, and one that asks for anything, but for no cpu, is weighed as if it asked for its limit.
+/// Returns the resources in effect for a running container: those it was `given`, in a pod that had `of_pod` as a whole
+/// at that time. A container with any limit also reports the limits that its pod passes on to it, and one with requests
+/// but no CPU request is weighted as if it requested its CPU limit.
 pub(super) fn holding(
     of_pod: Option<&ResourceRequirements>,
     given: Option<&ResourceRequirements>,
@@ -64,7 +66,7 @@ pub(super) fn holding(
     Some(told)
 }
 
-/// Those of a pod as a whole: its own, or what its containers have together.
+/// Returns the resources of a pod as a whole: its own, or those of its containers together.
 pub(super) fn of_pod(pod: &Pod) -> Option<ResourceRequirements> {
     let list = |amounts: Amounts, list: fn(&ResourceRequirements) -> Option<&Wire>| {
         let written = amounts.into_iter().map(|(name, amount)| {

@@ -1,5 +1,5 @@
-//! What of a status is told, given what was told before: what may not be is refused, what has not changed keeps its time,
-//! and everything has the form in which the API keeps it. Pure.
+//! Reconciles a status with the previous one: illegal changes are refused, what has not changed keeps its time, and
+//! everything gets the form in which the API stores it. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use super::phase::init_code;
 use super::time;
 use crate::pod::{RestartPolicy, containers, could_ask_for_all, init_containers, is_sidecar, restarts_after};
 
-/// All messages of a pod's containers may be so long together.
+/// The maximum total length of the termination messages of a pod.
 const MOST_LAST_WORDS: usize = 12_288;
-/// Any other message, whoever it is from: the runtime, a registry, the output of a hook.
+/// The maximum length of any other message, whatever its source: the runtime, a registry, the output of a hook.
 const MOST_WORDS: usize = 10 << 10;
 
-/// A container that may not run again does not come back.
+/// A container that may not run again has come back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "container {container} exited with {exit_code} and may not be restarted, but was reported as active again; its \
@@ -30,7 +30,7 @@ pub(crate) struct IllegalTransition {
     exit_code: i32,
 }
 
-/// What is told of a pod.
+/// Returns the status to publish for a pod.
 pub(crate) fn settle(
     pod: &Pod,
     before: Option<&ApiStatus>,
@@ -58,13 +58,14 @@ pub(crate) fn settle(
     Ok(status)
 }
 
-/// Whether even what has ended for good may be started again: with all others, if one of them can ask for that, or in the new
-/// sandbox of a pod that always has one.
+/// Whether even containers that have ended for good may be restarted: together with all others, if one of them can ask
+/// for that, or in the new sandbox of a pod that always has one.
 fn may_all_come_back(pod: &Pod) -> bool {
     could_ask_for_all(pod) || RestartPolicy::of_pod(pod) == RestartPolicy::Always
 }
 
-/// The containers that have ended for good by what was said of their pod, also if the runtime has forgotten them.
+/// Returns the containers that have ended for good according to the status of their pod, even if the runtime has
+/// forgotten them.
 pub(crate) fn over_for_good(pod: &Pod, said: &ApiStatus) -> BTreeSet<String> {
     if may_all_come_back(pod) {
         return BTreeSet::new();
@@ -77,7 +78,8 @@ pub(crate) fn over_for_good(pod: &Pod, said: &ApiStatus) -> BTreeSet<String> {
     said.container_statuses.iter().flatten().filter(is_over).map(|container| container.name.clone()).collect()
 }
 
-/// Refuses that a container comes back which may not. An init container that has done its work may, with a new sandbox.
+/// Refuses the return of a container that may not come back. An init container that has completed may, with a new
+/// sandbox.
 fn check(pod: &Pod, before: &ApiStatus, status: &ApiStatus) -> Result<(), IllegalTransition> {
     let init = init_containers(pod).iter().filter(|container| !is_sidecar(container));
     let is_final = |container: &Container, ended: &ContainerStateTerminated| {
@@ -115,7 +117,7 @@ fn check_list<'a>(
     Ok(())
 }
 
-/// Whole seconds, short messages, names in order.
+/// Puts a status in the API's form: whole seconds, short messages, sorted names.
 fn normalize(pod: &Pod, status: &mut ApiStatus) {
     let ephemeral = pod.spec.as_ref().and_then(|spec| spec.ephemeral_containers.as_deref());
     let count = containers(pod).len() + init_containers(pod).len() + ephemeral.map_or(0, <[_]>::len);

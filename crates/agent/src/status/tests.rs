@@ -1,4 +1,4 @@
-//! How pods are shown, as tables.
+//! Tests how pods are shown, with tables.
 
 mod rows;
 
@@ -47,14 +47,14 @@ impl Case {
         self
     }
 
-    /// Its first instance was ended to be started again.
+    /// Records that its first instance was ended in order to be restarted.
     fn replaced(mut self, name: &str) -> Self {
         let container = self.pod.spec.as_ref().unwrap().containers.iter().find(|own| own.name == name);
         self.replaced.note(&self.pod, container.unwrap(), &format!("{name}-0").as_str().into());
         self
     }
 
-    /// The first instance of a container, which has probes, and what they have found out.
+    /// Gives the first instance of a container probes, with these results.
     fn probed(mut self, name: &str, verdict: OfContainer) -> Self {
         let spec = self.pod.spec.as_mut().unwrap();
         let mut all = spec.init_containers.iter_mut().flatten().chain(&mut spec.containers);
@@ -92,7 +92,7 @@ impl Case {
     }
 }
 
-/// A state in a word: `running`, `waiting ContainerCreating`, `ended 3 Error`.
+/// Describes a state in a word: `running`, `waiting ContainerCreating`, `ended 3 Error`.
 fn word(state: Option<&k8s_openapi::api::core::v1::ContainerState>) -> String {
     let Some(state) = state else { return "nothing".to_owned() };
     if state.running.is_some() {

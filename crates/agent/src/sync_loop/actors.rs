@@ -16,16 +16,16 @@ pub(super) struct Actors {
     mailboxes: HashMap<PodUid, Arc<Mailbox>>,
 }
 
-/// An actor that is no more.
+/// An actor that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) uid: PodUid,
-    /// What was told of its pod, unless the actor was lost.
+    /// The events of its pod, unless the actor panicked.
     pub(super) journal: Result<Journal, JoinError>,
 }
 
 impl Actors {
-    /// Has a pod acted on by `actor`, which reads this mailbox.
+    /// Spawns the actor of a pod, which reads this mailbox.
     pub(super) fn spawn(
         &mut self,
         uid: PodUid,
@@ -37,13 +37,13 @@ impl Actors {
         self.mailboxes.insert(uid, mailbox);
     }
 
-    /// Puts mail into the mailbox of a pod; whether there is one.
+    /// Puts mail into the mailbox of a pod; returns whether the pod has one.
     pub(super) fn post(&self, uid: &PodUid, mail: Mail) -> bool {
         let mailbox = self.mailboxes.get(uid);
         mailbox.inspect(|mailbox| mailbox.post(mail)).is_some()
     }
 
-    /// Waits until an actor ends; nothing if there is none. Losing this future loses nothing.
+    /// Waits until an actor ends; `None` if there is no actor. Cancel-safe.
     pub(super) async fn ended(&mut self) -> Option<Ended> {
         loop {
             let (id, journal) = match self.tasks.join_next_with_id().await? {
@@ -62,7 +62,7 @@ impl Actors {
         self.mailboxes.keys()
     }
 
-    /// Ends all of them in the middle of whatever they do.
+    /// Ends all actors in the middle of whatever they do.
     pub(super) async fn shutdown(mut self) {
         self.tasks.shutdown().await;
     }

@@ -1,7 +1,7 @@
-//! The sync loop: everything that happens comes in here, and goes to the pod that it concerns. It only routes.
+//! The sync loop: everything that happens comes in here, and is routed to the pod that it concerns. It only routes.
 //!
-//! It waits for nothing but its own inputs: no call, no disk, no full channel. What needs those runs as a task and comes
-//! back as an input.
+//! It waits for nothing but its own inputs: no call, no disk, no full channel. Work that needs those runs as a task,
+//! whose result comes back as an input.
 
 mod actors;
 mod pulse;

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use pleg::{Clock, GoDuration, Stamp};
 
-/// The loop goes round at least every housekeeping period; so long without a round is not normal.
+/// The loop goes round at least once per housekeeping period; this long without a round is not normal.
 const THRESHOLD: Duration = Duration::from_secs(30);
 
-/// The sync loop has not gone round for too long.
+/// The error that the sync loop has not gone round for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sync loop took longer than expected: last round {} ago; threshold is {}", GoDuration(*.age), GoDuration(THRESHOLD))]
 pub struct Unresponsive {
-    /// When it last went round.
+    /// How long ago it last went round.
     pub age: Duration,
 }
 
-/// The pulse of the sync loop. Clones are the same pulse.
+/// The pulse of the sync loop. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     clock: Clock,
@@ -34,7 +34,7 @@ impl Pulse {
         self.last.store(self.clock.stamp().as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether the loop is alive.
+    /// Checks whether the loop is alive.
     ///
     /// # Errors
     ///

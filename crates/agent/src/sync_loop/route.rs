@@ -1,5 +1,5 @@
-//! What goes to whom: which pods have an actor, in which order those of one name take their turn, and who is no longer
-//! wanted. A plain value; the task around it does what it says.
+//! Routing: which pods have an actor, in which order pods of the same name take their turn, and which pods are no
+//! longer wanted. A plain value; the task around it carries out its commands.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::merge::{Delta, Operation, SourcesReady};
 use crate::pod::{End, Mail, Sizes, Wish, full_name, orphan, pod_ref};
 use crate::source::{SourceId, SourceUpdate};
 
-/// How long to wait before a pod whose actor was lost gets a new one.
+/// How long to wait before a pod whose actor panicked gets a new one.
 const RESPAWN_AFTER: Duration = Duration::from_secs(1);
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// Make an actor for a pod, which this node may refuse, and which may have to wait for one of its name from another
-    /// source.
+    /// Create an actor for a pod. This node may refuse the pod, and the pod may have to wait for one of the same name
+    /// from another source.
     Spawn {
         pod: Arc<Pod>,
         source: Option<SourceId>,
         objects: Arc<Objects>,
-        /// How long to wait, if one was lost.
+        /// How long to wait first, if the previous actor panicked.
         after_loss: Option<Duration>,
         refusal: Option<Refusal>,
         behind: Option<SourceId>,
     },
-    /// Put something into the mailbox of a pod.
+    /// Put mail into the mailbox of a pod.
     Post { uid: PodUid, mail: Mail },
-    /// Say what is wrong with a source.
+    /// Publish the problems of a source.
     Tell { source: SourceId, problems: Vec<Problem> },
 }
 
@@ -42,26 +42,26 @@ pub(super) enum Command {
 struct Record {
     pod: Arc<Pod>,
     name: Arc<str>,
-    /// Nothing for an orphan.
+    /// `None` for an orphan.
     source: Option<SourceId>,
-    /// Whether it was told to go for good. If it is wanted then, it comes back.
+    /// Whether it was ordered to go for good. If a source still wants it once it is gone, it is created again.
     is_leaving: bool,
-    /// Whether somebody has ended it, until its manifest changes.
+    /// Whether it was stopped by an order, which holds until its manifest changes.
     is_stopped: bool,
-    /// Whether it had finished before this agent was: it takes no room, also before its actor has said so.
+    /// Whether it had finished before this agent started: it takes no room, even before its actor has published that.
     had_finished: bool,
-    /// Why this node does not take it.
+    /// Why this node refuses it.
     refusal: Option<Refusal>,
-    /// What it would have if there were room.
+    /// What it would get if there were room.
     growth: Option<Growth>,
-    /// How many came before it: who came first is asked first.
+    /// How many pods came before it: the oldest is considered first.
     number: u64,
 }
 
-/// What is known of the pods when something is decided, beside what the sources want.
+/// What decisions are based on, besides what the sources want.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// Pods of which nothing runs any more: they take no room.
+    /// Pods that have nothing running any more: they take no room.
     pub(super) over: BTreeSet<PodUid>,
 }
 
@@ -73,25 +73,25 @@ struct Surveyed {
     is_at_rest: bool,
 }
 
-/// Who is there, and what is known of them.
+/// All known pods, and what is known of them.
 #[derive(Debug)]
 pub(super) struct Routes {
     records: BTreeMap<PodUid, Record>,
     wants: Wants,
     held: Held,
-    /// The pods of one name, in the order in which they may run.
+    /// The pods of each name, in the order in which they may run.
     names: BTreeMap<Arc<str>, VecDeque<PodUid>>,
     objects: BTreeMap<SourceId, Arc<Objects>>,
     sources: SourcesReady,
-    /// Pods that were gone before the survey that is under way has been told: it may have seen them.
+    /// Pods that have gone since the survey in progress began: it may still have seen them.
     gone: BTreeSet<PodUid>,
     /// Pods of ours in the runtime or on disk, as of the last survey.
     surveyed: BTreeMap<PodUid, Surveyed>,
-    /// What an agent before this one noted of them.
+    /// What an earlier agent recorded about them.
     before: BTreeMap<PodUid, Footprint>,
-    /// What was given to pods that are here since before this agent.
+    /// The resources given to pods that are older than this agent.
     given: BTreeMap<PodUid, Sizes>,
-    /// What this node takes.
+    /// What this node accepts.
     node: Node,
     wishes: u64,
     arrivals: u64,
@@ -116,7 +116,7 @@ impl Routes {
         }
     }
 
-    /// Something new from a source.
+    /// Handles an update from a source.
     pub(super) fn source(&mut self, update: SourceUpdate, facts: &Facts) -> Vec<Command> {
         let mut commands = Vec::new();
         match update {
@@ -145,14 +145,14 @@ impl Routes {
     fn pods_changed(&mut self, delta: &Delta, facts: &Facts, commands: &mut Vec<Command>) {
         self.sources.delivered(&delta.source);
         let mut pods: Vec<&Arc<Pod>> = delta.pods.iter().collect();
-        // Those that were here before the agent was keep their room.
+        // Pods that are older than the agent come first, so that they keep their room.
         pods.sort_by_key(|pod| self.rank(&pod_ref(pod).uid));
         for pod in pods {
             match delta.operation {
                 Operation::Add => self.add(pod, &delta.source, facts, commands),
                 Operation::Update | Operation::Delete => self.update(pod, &delta.source, facts, commands),
                 Operation::Remove => self.remove(pod, &delta.source, facts, commands),
-                // Nobody but an API server has a status to reconcile with.
+                // Only an API server has a status to reconcile with.
                 Operation::Reconcile => {}
             }
         }
@@ -173,7 +173,7 @@ impl Routes {
         if is_here && counts {
             self.follow(&found.uid, facts, commands);
         } else if is_here {
-            // Until the other one is gone nothing is different.
+            // Nothing changes until the pod of the other source is gone.
         } else if self.must_wait(&found) {
             self.held.hold(found.uid);
         } else {
@@ -181,7 +181,7 @@ impl Routes {
         }
     }
 
-    /// Makes room for a pod that is wanted and not here yet, and lets it in.
+    /// Lets in a pod that is wanted and not here yet, after what must go before it.
     fn take_in(&mut self, uid: &PodUid, facts: &Facts, commands: &mut Vec<Command>) {
         let Some(Want { source, pod }) = self.wants.of(uid).cloned() else { return };
         let newcomer = pod_ref(&pod);
@@ -194,7 +194,8 @@ impl Routes {
         self.admit(Want { source, pod }, false, facts, commands);
     }
 
-    /// What a source has replaced goes at once, whoever else was not heard yet: its successor is known.
+    /// A version that its source has replaced goes at once, even if other sources have not been read: its successor is
+    /// known.
     fn end_older_versions(&mut self, name: &str, source: &SourceId, commands: &mut Vec<Command>) {
         let of_name = self.names.get(name).into_iter().flatten();
         for uid in of_name.filter(|uid| self.wants.of(uid).is_none()) {
@@ -205,30 +206,31 @@ impl Routes {
         }
     }
 
-    /// What is here since before this agent under the UID of a pod, but not as that pod. It ends before the pod comes.
+    /// What has existed under the UID of a pod since before this agent, but as a different pod. It ends before the pod
+    /// is let in.
     fn by_another_name(&self, pod: &PodRef) -> Option<PodRef> {
         let before = &self.surveyed.get(&pod.uid)?.pod;
-        // Of some nobody knows the name.
+        // The names of some are unknown.
         (!before.name.is_empty() && before != pod).then(|| before.clone())
     }
 
-    /// What is wanted of a pod that is here has changed. One that is on its way out comes back as it is wanted then.
+    /// Follows a change to what is wanted of a pod that is here. A pod on its way out comes back as it is wanted then.
     fn follow(&mut self, uid: &PodUid, facts: &Facts, commands: &mut Vec<Command>) {
         let (Some(want), Some(record)) = (self.wants.of(uid).cloned(), self.records.get_mut(uid)) else {
             return;
         };
         if record.is_leaving {
-            // Whoever has stopped it did so before it was to come back like this.
+            // An order to stop it was given before this version of the pod was wanted.
             record.is_stopped = false;
             return;
         }
-        // Its name is in what was made for it: nobody is renamed while it lives.
+        // What was made for a pod contains its name: no pod is renamed while it lives.
         if record.name != full_name(&want.pod) {
             self.ask_again(uid, commands);
             return;
         }
         record.source = Some(want.source);
-        // Somebody who was refused may fit now, and somebody who was stopped may begin anew.
+        // A refused pod may fit now, and a stopped pod may be restarted.
         let begins_anew = record.refusal.is_some() || record.is_stopped;
         self.take_over(uid, &want.pod, facts);
         if begins_anew {
@@ -238,7 +240,7 @@ impl Routes {
         }
     }
 
-    /// A pod of ours with this name that nobody wants any more must go before the new one comes.
+    /// Ends pods of ours with this name that are no longer wanted: they must go before the new one starts.
     fn supersede(&mut self, newcomer: &PodRef, commands: &mut Vec<Command>) {
         let old: Vec<PodRef> = self.namesakes_before(newcomer).cloned().collect();
         for found in old {
@@ -246,14 +248,14 @@ impl Routes {
         }
     }
 
-    /// Pods of ours that have this name since before this agent.
+    /// Pods of ours that have had this name since before this agent.
     fn namesakes_before(&self, newcomer: &PodRef) -> impl Iterator<Item = &PodRef> {
         self.surveyed.values().map(|found| &found.pod).filter(|found| {
             found.name == newcomer.name && found.namespace == newcomer.namespace && found.uid != newcomer.uid
         })
     }
 
-    /// Makes an actor for a pod of a source, whether this node takes it or not.
+    /// Creates an actor for a pod of a source, whether or not this node accepts the pod.
     fn admit(&mut self, want: Want, is_stopped: bool, facts: &Facts, commands: &mut Vec<Command>) {
         let Want { source, pod } = want;
         let uid = pod_ref(&pod).uid;
@@ -261,7 +263,7 @@ impl Routes {
         self.enter(welcome, Some(source), is_stopped, commands);
     }
 
-    /// Makes an actor. It starts when it is first of its name, unless somebody has stopped the pod already.
+    /// Creates an actor. It starts once it is the first of its name, unless the pod has been stopped by an order.
     fn enter(
         &mut self,
         welcome: Welcome,
@@ -271,7 +273,7 @@ impl Routes {
     ) {
         let Welcome { pod, growth, refusal } = welcome;
         let uid = pod_ref(&pod).uid;
-        // Another source may have spoken for it meanwhile.
+        // Another source may have defined it in the meantime.
         self.held.forget(&uid);
         let name = full_name(&pod);
         let objects =
@@ -281,7 +283,7 @@ impl Routes {
         let queue = self.names.entry(name.clone()).or_default();
         queue.push_back(uid.clone());
         let is_first = queue.len() == 1;
-        // One that is leaving makes room by itself.
+        // A pod that is leaving makes room by itself.
         let first = queue.front().and_then(|first| self.records.get(first));
         let is_rival = |first: &&Record| !first.is_leaving && first.source != source;
         let behind = first.filter(is_rival).and_then(|first| first.source.clone());
@@ -328,7 +330,8 @@ impl Routes {
         }
     }
 
-    /// Tells those to go that no source wants. Not before every source was heard: it might be another's.
+    /// Orders pods to go that no source wants, but only once every source has been read: they might belong to another
+    /// one.
     fn end_unwanted(&mut self, commands: &mut Vec<Command>) {
         if !self.sources.all() {
             return;
@@ -357,18 +360,19 @@ impl Routes {
         commands.push(Command::Post { uid: uid.clone(), mail: Mail::wish(wish) });
     }
 
-    /// Something happened to a pod in the runtime.
+    /// Routes an event of the runtime to its pod.
     pub(super) fn event(&self, uid: &PodUid) -> Option<Command> {
         let is_known = self.records.contains_key(uid);
         is_known.then(|| Command::Post { uid: uid.clone(), mail: Mail::look() })
     }
 
-    /// Somebody begins to look for all pods of ours that have left a trace.
+    /// Notes that a survey begins, which looks for all pods of ours that have left a trace.
     pub(super) fn survey_begins(&mut self) {
         self.gone.clear();
     }
 
-    /// These are all pods of ours that have left a trace, in the runtime or on disk, and of these of them nothing runs.
+    /// Handles a survey: all pods of ours that have left a trace in the runtime or on disk, and which of them have
+    /// nothing running.
     pub(super) fn survey(&mut self, found: Vec<PodRef>, at_rest: &BTreeSet<PodUid>) -> Vec<Command> {
         self.held.survey();
         let found = found.into_iter().filter(|found| !self.gone.contains(&found.uid));
@@ -387,7 +391,7 @@ impl Routes {
         commands
     }
 
-    /// Those of somebody else's pods that have the name of one of ours.
+    /// Returns those of the `strangers` that have the name of one of ours.
     pub(super) fn namesakes(&self, strangers: Vec<PodRef>) -> Vec<PodRef> {
         let is_namesake = |stranger: &PodRef| {
             let was_ours = self.records.contains_key(&stranger.uid) || self.gone.contains(&stranger.uid);
@@ -400,7 +404,7 @@ impl Routes {
         if self.records.contains_key(&found.uid) {
             return;
         }
-        // Of one whose source may still want it, it was noted what it needs.
+        // If its source may still want it, its grace period was recorded by an earlier agent.
         let own = self.may_be_claimed(&found.uid).then(|| self.grace_before(&found.uid)).flatten();
         let mut pod = orphan(found);
         if let (Some(own), Some(spec)) = (own, &mut pod.spec) {
@@ -415,13 +419,13 @@ impl Routes {
         commands.push(Command::Post { uid: found.uid.clone(), mail });
     }
 
-    /// The actor of a pod has ended: nothing is left of the pod.
+    /// Handles the end of a pod's actor: nothing is left of the pod.
     pub(super) fn ended(&mut self, uid: &PodUid, facts: &Facts) -> Vec<Command> {
         let mut commands = Vec::new();
         let Some(record) = self.records.remove(uid) else { return commands };
         self.surveyed.remove(uid);
         self.gone.insert(uid.clone());
-        // What runs next under this UID was given nothing yet.
+        // The next pod with this UID has not been given anything yet.
         self.given.remove(uid);
         self.before.remove(uid);
         if let Some(queue) = self.names.get_mut(&record.name) {
@@ -447,7 +451,7 @@ impl Routes {
         commands
     }
 
-    /// The actor of a pod was lost. It kept nothing that cannot be read again: a new one goes on where it was.
+    /// Handles an actor that panicked. It kept nothing that cannot be read again: a new one continues where it was.
     pub(super) fn lost(&mut self, uid: &PodUid) -> Vec<Command> {
         let mut commands = Vec::new();
         let Some(record) = self.records.get(uid) else { return commands };
@@ -474,7 +478,7 @@ impl Routes {
         commands
     }
 
-    /// Somebody has told a pod to end, whatever its source wants.
+    /// Notes that a pod was ordered to end, whatever its source wants.
     pub(super) fn note_order(&mut self, uid: &PodUid, end: End) {
         let Some(record) = self.records.get_mut(uid) else { return };
         record.is_stopped = true;
@@ -489,18 +493,18 @@ impl Routes {
         self.wants.of(uid).is_some() && self.records.get(uid).is_some_and(|record| !record.is_leaving)
     }
 
-    /// How many pods should run.
+    /// Returns how many pods should run.
     pub(super) fn wanted(&self) -> usize {
         self.records.keys().filter(|uid| self.is_wanted(uid)).count()
     }
 
-    /// The sources that were not heard yet.
+    /// The sources that have not been read yet.
     pub(super) fn missing_sources(&self) -> impl Iterator<Item = &SourceId> {
         self.sources.missing()
     }
 }
 
-/// Has a pod end for good, in its own time.
+/// Orders a pod to end for good, with its own grace period.
 fn tell_to_leave(uid: &PodUid, record: &mut Record, commands: &mut Vec<Command>) {
     if !std::mem::replace(&mut record.is_leaving, true) {
         let mail = Mail::end(End { grace: None, forget: true });

@@ -1,7 +1,7 @@
-//! Which pods are ours: those that have a folder. It is made before anything else of a pod, and removed after everything; what a
-//! runtime makes later still is ours if we have seen its pod go.
+//! Which pods are ours: those that have a folder. The folder is made before anything else of a pod, and removed after
+//! everything else. What a runtime makes even later is ours if we have seen its pod go.
 //!
-//! A runtime may be shared: a pod that another agent or a person made is none of our business, however unknown.
+//! A runtime may be shared: a pod that another agent or a person made is none of our business, however unknown it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,29 +17,30 @@ use crate::volumes::DataDirectory;
 /// What a survey has found.
 pub(super) struct Found {
     pub(super) pods: Vec<PodRef>,
-    /// Those of them of which nothing runs.
+    /// Those of `pods` that have nothing running.
     pub(super) at_rest: BTreeSet<PodUid>,
     /// Pods that run in the runtime and that somebody else made.
     pub(super) strangers: Vec<PodRef>,
-    /// The first one, before anything is decided: what was given by an agent before this one still counts.
+    /// Set by the first survey only, before anything is decided: what an earlier agent gave still counts.
     pub(super) before: Option<Before>,
 }
 
-/// What an agent before this one wrote down of its pods.
+/// What an earlier agent recorded about its pods.
 pub(super) struct Before {
-    /// What their containers were given to use.
+    /// The resources that their containers were given.
     pub(super) given: BTreeMap<PodUid, Sizes>,
-    /// Whose they are, and what they take.
+    /// Their sources, and the room that they take.
     pub(super) footprints: BTreeMap<PodUid, Footprint>,
 }
 
-/// The pods that have a folder, by name. Blocks on the disk.
+/// Lists the pods that have a folder, with their names. Blocks on the disk.
 ///
 /// The name is what keeps a newer version of a pod from starting before an older one has ended. It must not depend on a
-/// runtime that just now does not tell, so where `told` knows nothing, the folder of the logs does, which is as old as the
-/// pod's own.
+/// runtime that does not answer just now, so where `told` knows nothing, it comes from the folder of the logs, which is
+/// as old as the pod's own.
 ///
 /// # Errors
+///
 /// If the folder of all pods cannot be listed.
 pub fn survey(pods: &Path, logs: &Path, told: impl Fn(&PodUid) -> Option<PodRef>) -> io::Result<Vec<PodRef>> {
     let mut by_logs = None;
@@ -52,14 +53,14 @@ pub fn survey(pods: &Path, logs: &Path, told: impl Fn(&PodUid) -> Option<PodRef>
     Ok(pods_with_folder(pods)?.into_iter().map(named).collect())
 }
 
-/// Whether nothing of a pod runs, or may.
+/// Whether nothing of a pod runs, or might be running.
 pub(super) fn is_at_rest(status: &PodStatus) -> bool {
     status.sandboxes.iter().all(|sandbox| sandbox.state == SandboxState::NotReady)
         && status.containers.iter().all(|container| container.state == ContainerState::Exited)
 }
 
-/// Pods that the runtime knows again though we have seen them go: it did late what it was asked for, and nobody else knows whose
-/// that is.
+/// Pods that the runtime knows again though we have seen them go: it did late what it was asked to do, and nobody else
+/// knows whose the result is.
 pub(super) fn late_comers(
     all: &[Arc<PodStatus>],
     has_gone: impl Fn(&PodUid) -> bool,
@@ -68,7 +69,7 @@ pub(super) fn late_comers(
     all.iter().filter(is_there).map(|status| status.pod.clone()).filter(move |pod| has_gone(&pod.uid))
 }
 
-/// Those of the pods in the runtime that run and are not ours.
+/// The pods in the runtime that run and are not ours.
 pub(super) fn strangers(all: impl IntoIterator<Item = Arc<PodStatus>>, ours: &[PodRef]) -> Vec<PodRef> {
     let ours: BTreeSet<&PodUid> = ours.iter().map(|pod| &pod.uid).collect();
     let runs = |status: &Arc<PodStatus>| {
@@ -78,9 +79,9 @@ pub(super) fn strangers(all: impl IntoIterator<Item = Arc<PodStatus>>, ours: &[P
     all.into_iter().filter(runs).map(|status| status.pod.clone()).collect()
 }
 
-/// What an agent before this one wrote down of pods that have a folder. Blocks on the disk.
+/// Reads what an earlier agent recorded about pods that have a folder. Blocks on the disk.
 pub(super) fn before(data: &DataDirectory) -> Before {
-    // What cannot be read now is told by the survey.
+    // The survey reports what cannot be read now.
     let pods = pods_with_folder(&data.pods()).unwrap_or_default();
     let mut before = Before { given: BTreeMap::new(), footprints: BTreeMap::new() };
     for uid in pods {

@@ -1,4 +1,4 @@
-//! The task of the sync loop, and the handle to talk to it.
+//! The task of the sync loop, and the handle to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -32,33 +32,33 @@ use crate::status::Rejection;
 use crate::user_ids::UserIds;
 use crate::volumes::Volumes;
 
-/// How often to look for pods that nobody wants.
+/// How often to look for pods that are no longer wanted.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
-/// How long an agent that ends may take to write down what it has said of its pods.
+/// How long an agent that is shutting down may take to write the last published pod statuses to disk.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
-/// What an agent is made from.
+/// What an agent is built from.
 pub struct AgentParts<R> {
     /// Acts on containers.
     pub runtime: Arc<R>,
-    /// Asks containers what their probes want to know: the same runtime, over a connection of its own.
+    /// Runs the probes in containers: the same runtime, over a connection of its own.
     pub prober: Arc<R>,
-    /// Watches them.
+    /// Watches the containers.
     pub pleg: pleg::Handle,
-    /// How to behave.
+    /// The configuration.
     pub settings: Settings,
-    /// What the sources say.
+    /// What the sources deliver.
     pub updates: mpsc::Receiver<SourceUpdate>,
-    /// What to count in.
+    /// The metrics to count in.
     pub metrics: Metrics,
-    /// Which sources there are: nothing is ended before each was heard.
+    /// All sources: no pod is ended before each of them has been read.
     pub sources: Vec<SourceId>,
-    /// The control groups of pods; nothing where pods are where the runtime puts them.
+    /// The control groups of pods; `None` if the runtime decides where pods go.
     pub groups: Option<PodGroups>,
 }
 
-/// Which pods.
+/// Which pods an order is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodSelector {
     /// All of them.
@@ -67,31 +67,31 @@ pub enum PodSelector {
     One(PodUid),
 }
 
-/// What an agent knows of what it needs to know before it ends anything.
+/// How much an agent knows of what it must know before it ends any pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether it knows which pods of its own are on this machine.
+    /// Whether it knows which of its own pods are on this machine.
     pub was_surveyed: bool,
-    /// The sources that it has not heard yet.
+    /// The sources that have not been read yet.
     pub unheard: Vec<SourceId>,
 }
 
 impl Readiness {
-    /// Whether it knows all of it.
+    /// Whether it knows everything it needs.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.was_surveyed && self.unheard.is_empty()
     }
 }
 
-/// An order to end pods, whether they are wanted or not.
+/// An order to end pods, even if they are wanted.
 #[derive(Debug)]
 struct Order {
     which: PodSelector,
     end: End,
 }
 
-/// Talks to an agent. Cheap to clone; it does not keep the agent running.
+/// A handle to an [`Agent`]. It is cheap to clone, and does not keep the agent running.
 #[derive(Clone, Debug)]
 pub struct AgentHandle {
     board: Board,
@@ -103,66 +103,66 @@ pub struct AgentHandle {
 }
 
 impl AgentHandle {
-    /// How all pods are.
+    /// Returns the board with the state of all pods.
     #[must_use]
     pub fn board(&self) -> &Board {
         &self.board
     }
 
-    /// Whether the sync loop is alive.
+    /// Returns the pulse, which shows whether the sync loop is alive.
     #[must_use]
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// What is wrong with the sources.
+    /// Watches the problems of the sources.
     #[must_use]
     pub fn problems(&self) -> watch::Receiver<BTreeMap<SourceId, Vec<Problem>>> {
         self.problems.clone()
     }
 
-    /// Whether the runtime was seen and every source was heard.
+    /// Watches whether the pods on this machine are known and every source has been read.
     #[must_use]
     pub fn ready(&self) -> watch::Receiver<Readiness> {
         self.ready.clone()
     }
 
-    /// How far the pods of the sources have come.
+    /// Watches how far the pods of the sources have come.
     #[must_use]
     pub fn outlook(&self) -> watch::Receiver<Outlook> {
         self.outlook.clone()
     }
 
-    /// Ends pods, whether they are wanted or not. They stay ended until their manifest changes or the agent restarts.
+    /// Ends pods, even if they are wanted. They stay ended until their manifest changes or the agent restarts.
     pub fn stop(&self, which: PodSelector, grace: Option<u64>) {
         self.order(which, End { grace, forget: false });
     }
 
-    /// Ends pods and removes everything of them.
+    /// Ends pods and removes all that is left of them.
     pub fn forget(&self, which: PodSelector) {
         self.order(which, End { grace: None, forget: true });
     }
 
     fn order(&self, which: PodSelector, end: End) {
-        // If the loop has gone, so have its actors: there is nobody to tell.
+        // If the loop is gone, so are its actors: the order has no recipient.
         let _ = self.orders.send(Order { which, end });
     }
 }
 
-/// Why it cannot be seen which pods there are.
+/// Why the pods on this machine cannot be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SurveyProblem {
     Disk(io::ErrorKind),
-    /// Looking has panicked.
+    /// The survey panicked.
     Lost,
 }
 
-/// The agent: the sync loop and its actors. Dropping it ends them; pods go on.
+/// The agent: the sync loop and its actors. Dropping it ends them; pods keep running.
 pub struct Agent<R> {
     tools: Arc<Tools<R>>,
     pleg: pleg::Handle,
     updates: mpsc::Receiver<SourceUpdate>,
-    /// Bounded by the people who type `rubelet stop`.
+    /// Unbounded, but in practice limited by how often people run `rubelet stop`.
     orders: mpsc::UnboundedReceiver<Order>,
     board: Board,
     pulse: Pulse,
@@ -175,12 +175,12 @@ pub struct Agent<R> {
     was_surveyed: bool,
     /// Why the last survey failed.
     survey_problem: Option<SurveyProblem>,
-    /// Pods of others with a name of ours, of which was told.
+    /// Pods of others with the name of one of ours that have been reported.
     namesakes: BTreeSet<PodUid>,
 }
 
 impl<R: Runtime + ImageStore> Agent<R> {
-    /// An agent that does not run yet.
+    /// Creates an agent that is not running yet.
     #[must_use]
     pub fn new(parts: AgentParts<R>) -> (Self, AgentHandle) {
         let AgentParts { runtime, prober, pleg, settings, updates, metrics, sources, groups } = parts;
@@ -239,7 +239,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         (agent, handle)
     }
 
-    /// Runs until `stop` is ready. Pods go on.
+    /// Runs until `stop` completes. Pods keep running.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let (end_keeping, keeping_ends) = oneshot::channel::<()>();
@@ -263,7 +263,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                // Who ended makes room for those who wait.
+                // First, since a pod that has ended makes room for those that wait.
                 Some(ended) = self.actors.ended() => self.actor_ended(ended),
                 Some(order) = self.orders.recv() => self.order(&order),
                 Some(event) = events.next() => self.pod_event(&event),
@@ -271,7 +271,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
                     self.surveyed(found);
                     is_news = false;
                 }
-                // Before the first list nobody knows what runs already.
+                // Before the first list, it is not known what runs already.
                 Ok(_) = relists.wait_for(Option::is_some), if !has_listed => {
                     has_listed = true;
                     self.survey();
@@ -299,7 +299,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         keepers.join_all().await;
     }
 
-    /// What is known now, to decide by.
+    /// Gathers the facts that decisions are based on.
     fn facts(&self) -> Facts {
         Facts { over: self.board.over() }
     }
@@ -311,7 +311,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.tell_readiness();
     }
 
-    /// Whether something is waited for of which nobody tells but the next survey.
+    /// Whether something is pending that only another survey can notice.
     fn is_unsettled(&self) -> bool {
         !self.was_surveyed || self.survey_problem.is_some() || self.routes.missing_sources().next().is_some()
     }
@@ -326,7 +326,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         });
     }
 
-    /// Asks those again that were refused: a pod that has ended has made room.
+    /// Reconsiders pods that were refused: one that has ended has made room.
     fn reconsider(&mut self) {
         let commands = self.routes.reconsider(&self.facts());
         self.carry_out(commands);
@@ -344,7 +344,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         }
     }
 
-    /// Takes an event of the PLEG to the pod that it concerns.
+    /// Routes an event of the PLEG to its pod.
     fn pod_event(&self, event: &PodEvent) {
         if let Some(Command::Post { uid, mail }) = self.routes.event(&event.pod.uid) {
             self.actors.post(&uid, mail);
@@ -360,7 +360,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         let is_first = !self.was_surveyed;
         self.routes.survey_begins();
         self.surveys.spawn_blocking(move || {
-            // First the runtime: what is there of ours has its folder by then.
+            // The runtime is read first: by the time folders are listed, each pod of ours in it has its folder.
             let all: Vec<_> = cache.all().into_iter().filter_map(|(_, status)| status.ok()).collect();
             let told = |uid: &PodUid| cache.get(uid).ok().map(|status| status.pod.clone());
             let mut pods = survey(&settings.data.pods(), &settings.logs, told)?;
@@ -372,7 +372,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         });
     }
 
-    /// What a survey has found. One that failed has found nothing out, not even that there is nothing.
+    /// Handles the result of a survey. A failed survey proves nothing, not even that there are no pods.
     fn surveyed(&mut self, found: Result<io::Result<Found>, JoinError>) {
         match found {
             Ok(Ok(Found { pods, at_rest, strangers, before })) => {
@@ -397,7 +397,7 @@ impl<R: Runtime + ImageStore> Agent<R> {
         }
     }
 
-    /// Tells why it cannot be seen which pods there are: once, not every two seconds.
+    /// Logs why the pods on this machine cannot be listed: once per problem, not every two seconds.
     fn cannot_survey(&mut self, problem: SurveyProblem, error: &dyn Error) {
         if self.survey_problem.replace(problem) != Some(problem) {
             let folder = self.tools.settings.data.pods();
@@ -405,8 +405,8 @@ impl<R: Runtime + ImageStore> Agent<R> {
         }
     }
 
-    /// Tells of pods that somebody else made and that have the name of one of ours: each once, as long as it runs. Two of a
-    /// kind may be one too many, and who has moved from a kubelet to this agent may think that there is only one.
+    /// Warns of pods that somebody else made and that have the name of one of ours: once each, for as long as it runs.
+    /// Two copies may be one too many, and someone who has moved from a kubelet to this agent may expect only one.
     fn tell_of_namesakes(&mut self, strangers: Vec<PodRef>) {
         let namesakes = self.routes.namesakes(strangers);
         for pod in namesakes.iter().filter(|pod| !self.namesakes.contains(&pod.uid)) {
@@ -460,14 +460,15 @@ impl<R: Runtime + ImageStore> Agent<R> {
         self.carry_out_after(commands, None);
     }
 
-    /// After a pod has gone, of which so much was told: if it begins anew, that is told still.
+    /// Carries out commands; `gone` is a pod that has just gone, with its journal: if it is restarted, it keeps its
+    /// events.
     fn carry_out_after(&mut self, commands: Vec<Command>, mut gone: Option<(PodUid, Journal)>) {
         for command in commands {
             match command {
                 Command::Spawn { pod, source, objects, after_loss, refusal, behind } => {
                     let mailbox = Arc::new(Mailbox::default());
                     if let Some(refusal) = refusal {
-                        // Before the actor lives, so that nobody ever sees the pod wait.
+                        // Before the actor starts, so that the pod is never seen waiting.
                         let rejection = Rejection::from(&refusal);
                         mailbox.post(Mail::refused(Refused { number: 0, rejection }));
                     }

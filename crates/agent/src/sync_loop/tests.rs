@@ -1,4 +1,4 @@
-//! The whole agent, on paused time, over a runtime in memory.
+//! The whole agent, on paused time, with a runtime in memory.
 
 mod ends;
 mod faults;

@@ -1,12 +1,12 @@
-//! When to look for pods that nobody wants: soon after something has happened, and rarely while nothing does. An agent at rest
-//! is to cost next to nothing.
+//! When to look for pods that are no longer wanted: often just after something has happened, and rarely while nothing
+//! does. An idle agent must cost next to nothing.
 
-/// So many ticks after the last thing that happened: what it leads to may come a moment later.
+/// How many ticks after the last event count as restless: consequences may come a moment later.
 const AFTERMATH: u32 = 5;
-/// Of so many ticks at rest, one: whatever else may have come onto the disk.
+/// At rest, one tick out of this many is used: other things may have appeared on disk.
 const AT_REST: u32 = 15;
 
-/// Whether something has happened of late.
+/// Whether something has happened recently.
 #[derive(Debug)]
 pub(super) struct Unrest {
     ticks_left: u32,
@@ -14,17 +14,17 @@ pub(super) struct Unrest {
 }
 
 impl Unrest {
-    /// Everything is new.
+    /// Starts restless, since everything is new.
     pub(super) fn new() -> Self {
         Self { ticks_left: AFTERMATH, ticks_skipped: 0 }
     }
 
-    /// Something has happened.
+    /// Notes that something has happened.
     pub(super) fn stir(&mut self) {
         self.ticks_left = AFTERMATH;
     }
 
-    /// Another tick: whether to look now.
+    /// Counts another tick; returns whether to look now.
     pub(super) fn tick(&mut self) -> bool {
         let is_due = self.ticks_left > 0 || self.ticks_skipped + 1 >= AT_REST;
         self.ticks_left = self.ticks_left.saturating_sub(1);

@@ -9,7 +9,7 @@ use super::{FakeRuntime, refused};
 use crate::runtime::{CallError, CallFailure, ImageStore};
 
 impl FakeRuntime {
-    /// An image that is not there, or is again.
+    /// Makes an image unavailable, or available again.
     pub(crate) fn image_is_absent(&self, name: &str, is_absent: bool) {
         let mut world = self.0.lock();
         if is_absent {
@@ -19,12 +19,12 @@ impl FakeRuntime {
         }
     }
 
-    /// An image that the runtime brings along, and no registry has.
+    /// Adds an image that is built into the runtime, and that no registry has.
     pub(crate) fn image_is_built_in(&self, name: &str) {
         self.0.lock().built_in_images.insert(name.to_owned());
     }
 
-    /// These images are kept, in this folder.
+    /// Stores these images, in this folder.
     pub(crate) fn keeps_images(&self, ids: &[&str], folder: &Path) {
         let mut world = self.0.lock();
         let image = |id: &&str| v1::Image { id: (*id).to_owned(), size: 4_096, ..v1::Image::default() };
@@ -32,22 +32,22 @@ impl FakeRuntime {
         world.image_folder = Some(folder.to_owned());
     }
 
-    /// An image that cannot be removed.
+    /// Makes an image impossible to remove.
     pub(crate) fn image_is_stuck(&self, id: &str) {
         self.0.lock().stuck_images.insert(id.to_owned());
     }
 
-    /// Whether an image comes or not shows only after this long.
+    /// Makes pulls take this long before they succeed or fail.
     pub(crate) fn pulls_take(&self, time: Duration) {
         self.0.lock().pulls_take = time;
     }
 
-    /// Sandboxes are made from this image.
+    /// Sets the image that sandboxes are created from.
     pub(crate) fn makes_sandboxes_from(&self, id: &str) {
         self.0.lock().sandbox_image = Some(id.to_owned());
     }
 
-    /// Only this user gets images from now on.
+    /// Lets only this user pull images from now on.
     pub(crate) fn let_in(&self, user: &str) {
         self.0.lock().lets_in = Some(user.to_owned());
     }

@@ -5,7 +5,7 @@ use rubelet_model::{ContainerState, SandboxState};
 use super::FakeRuntime;
 
 impl FakeRuntime {
-    /// Every sandbox breaks.
+    /// Breaks every sandbox.
     pub(crate) fn break_sandboxes(&self) {
         let mut world = self.0.lock();
         for sandbox in world.sandboxes.values_mut() {
@@ -13,14 +13,14 @@ impl FakeRuntime {
         }
     }
 
-    /// The machine starts anew: nothing is left of any pod.
+    /// Restarts the machine: nothing is left of any pod.
     pub(crate) fn forget_everything(&self) {
         let mut world = self.0.lock();
         world.sandboxes.clear();
         world.containers.clear();
     }
 
-    /// Of every container that runs it is not known whether it does.
+    /// Makes the state of every running container unknown.
     pub(crate) fn lose_sight(&self) {
         let mut world = self.0.lock();
         let statuses = world.containers.values_mut().map(|(_, status)| status);
@@ -29,7 +29,7 @@ impl FakeRuntime {
             .for_each(|status| status.state = ContainerState::Unknown);
     }
 
-    /// Every container that runs is gone, and with it every trace of it. Those that have ended are still known.
+    /// Removes every running container without a trace. Those that have ended are still known.
     pub(crate) fn forget_running(&self) {
         self.0.lock().containers.retain(|_, (_, status)| status.state != ContainerState::Running);
     }

@@ -1,4 +1,4 @@
-//! `userns` in the folder of a pod: its range, in the words of a kubelet's file of that name.
+//! `userns` in the folder of a pod: its range, in the format of the kubelet's file of that name.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ struct Mapping {
 }
 
 impl Mappings {
-    /// The one range that is written there; why it is not one, if it is not.
+    /// Returns the single range in the file, or why there is not exactly one.
     pub(super) fn range(&self) -> Result<IdRange, &'static str> {
         let ([users], [groups]) = (&self.uid_mappings[..], &self.gid_mappings[..]) else {
             return Err("it must have exactly one mapping");
@@ -41,7 +41,7 @@ impl Mappings {
     }
 }
 
-/// Writes it so that it outlives a power cut: the containers of a runtime may, too.
+/// Writes the file so that it survives a power cut, as the runtime's containers may as well.
 pub(super) fn write(path: &Path, range: IdRange) -> io::Result<()> {
     let mapping = Mapping { host_id: range.first, container_id: 0, length: range.length };
     let mappings = Mappings { uid_mappings: vec![mapping], gid_mappings: vec![mapping] };

@@ -1,4 +1,4 @@
-//! Who has which range. Pure: what is on disk is an argument.
+//! Keeps track of which pod has which range. Pure: what is on disk is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use rubelet_model::PodUid;
 
 use super::{IdPool, IdPoolError, IdRange};
 
-/// What the folder of a pod says of its range.
+/// What the folder of a pod says about its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Range(IdRange),
-    /// It has one, and nobody knows which.
+    /// The pod has a range, but it cannot be read.
     Damaged(String),
 }
 
@@ -20,7 +20,7 @@ impl Found {
     }
 }
 
-/// Why there is no range for a pod.
+/// Why no range is available for a pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoRange {
     #[error("create user namespace: {0}")]
@@ -34,19 +34,20 @@ pub(crate) enum NoRange {
     Unknown { pod: PodUid, why: String },
 }
 
-/// Who has which range.
+/// The ranges of all pods.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pool: Result<IdPool, IdPoolError>,
     held: BTreeMap<PodUid, IdRange>,
-    /// Pods of which nobody knows which range they have.
+    /// Pods whose range is unknown.
     unknown: BTreeMap<PodUid, String>,
-    /// Where to look for the next free one: after the last, so that what was given back rests for as long as it can.
+    /// Where to start looking for the next free range: after the last one, so that a released range is reused as late
+    /// as possible.
     next: u32,
 }
 
 impl Ledger {
-    /// What pods have that were there before counts, also if it is from another pool.
+    /// Creates a ledger. The ranges of existing pods count even if they are from another pool.
     pub(super) fn new(
         pool: Result<IdPool, IdPoolError>,
         found: impl IntoIterator<Item = (PodUid, Found)>,
@@ -61,12 +62,12 @@ impl Ledger {
         ledger
     }
 
-    /// The range that a pod has.
+    /// Returns the range that a pod has.
     pub(super) fn held(&self, uid: &PodUid) -> Option<IdRange> {
         self.held.get(uid).copied()
     }
 
-    /// Gives a range to a pod that has none.
+    /// Assigns a range to a pod that has none.
     pub(super) fn take(&mut self, uid: &PodUid) -> Result<IdRange, NoRange> {
         if let Some((pod, why)) = self.unknown.first_key_value() {
             return Err(NoRange::Unknown { pod: pod.clone(), why: why.clone() });
@@ -81,7 +82,7 @@ impl Ledger {
         Ok(range)
     }
 
-    /// A pod no longer needs its range.
+    /// Releases the range of a pod.
     pub(super) fn give_back(&mut self, uid: &PodUid) {
         self.held.remove(uid);
         self.unknown.remove(uid);
@@ -141,7 +142,7 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    /// Pods found at start; their ranges are from whatever pool there was.
+    /// Generates pods that are found at start; their ranges may be from any pool.
     fn found() -> impl Strategy<Value = BTreeMap<u8, IdRange>> {
         let range = (1..10 * UNIT, 1..3 * UNIT).prop_map(|(first, length)| IdRange { first, length });
         prop::collection::btree_map(0..12u8, range, 0..4)

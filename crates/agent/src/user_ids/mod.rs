@@ -1,8 +1,8 @@
-//! Which ids of the host the users of a pod have that asked for users of its own (`hostUsers: false`).
+//! The host IDs of the users in pods with user namespaces (`hostUsers: false`).
 //!
-//! Each such pod has a range to itself for as long as anything of it runs: what breaks out of one is nobody on the host, and
-//! nobody in another pod. Who has which range is known in one place, and written into the pod's folder before the runtime
-//! hears of it, so that the next agent knows it, too.
+//! Each such pod has an exclusive range for as long as anything of it runs: a process that breaks out of it has no
+//! rights on the host or in any other pod. All ranges are managed in one place, and each is written to the pod's folder
+//! before the runtime learns of it, so that the next agent knows it as well.
 
 mod file;
 mod ledger;
@@ -19,22 +19,22 @@ use crate::volumes::{DataDirectory, VolumeError};
 use ledger::{Found, Ledger, NoRange};
 pub use pool::{IdPool, IdPoolError};
 
-/// A range of users, and of groups, of the host. Those of the pod begin at zero.
+/// A range of host IDs, for both users and groups. It is mapped to the pod's IDs from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdRange {
-    /// Who is root in the pod.
+    /// The host ID of root in the pod.
     pub(crate) first: u32,
     pub(crate) length: u32,
 }
 
 impl IdRange {
-    /// The first id after it.
+    /// Returns the first ID after the range.
     fn end(self) -> u64 {
         u64::from(self.first) + u64::from(self.length)
     }
 }
 
-/// Why a pod has no ids of its own.
+/// Why a pod has no ID range.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UserIdsError {
     #[error(transparent)]
@@ -47,12 +47,12 @@ pub(crate) enum UserIdsError {
     Folder(#[from] VolumeError),
 }
 
-/// Gives ranges to pods. All of this blocks on the disk: call it off the async threads.
+/// Assigns ranges to pods. All of this blocks on the disk: call it off the async threads.
 #[derive(Debug)]
 pub(crate) struct UserIds {
     data: DataDirectory,
     pool: Result<IdPool, IdPoolError>,
-    /// Nothing before the first pod asks: then those that have ranges already are read from their folders.
+    /// `None` until the first pod asks; the existing ranges are then read from the folders of their pods.
     ledger: Mutex<Option<Ledger>>,
 }
 
@@ -61,7 +61,7 @@ impl UserIds {
         Self { data, pool, ledger: Mutex::new(None) }
     }
 
-    /// The range of a pod: the one that it has, or a new one, which is written down before anybody hears of it.
+    /// Returns the range of a pod: its existing one, or a new one that is written to disk before it is returned.
     pub(crate) fn of_pod(&self, uid: &PodUid) -> Result<IdRange, UserIdsError> {
         let folder = self.data.pod(uid.as_str())?;
         folder.create()?;
@@ -81,14 +81,14 @@ impl UserIds {
         Ok(range)
     }
 
-    /// Nothing of the pod runs any more, and its folder no longer says that it has a range.
+    /// Releases the range of a pod: nothing of the pod runs any more, and its folder no longer states a range.
     pub(crate) fn give_back(&self, uid: &PodUid) {
         if let Some(ledger) = &mut *self.ledger.lock() {
             ledger.give_back(uid);
         }
     }
 
-    /// The ranges of all pods that have a folder.
+    /// Reads the ranges of all pods that have a folder.
     fn found(&self) -> Result<Vec<(PodUid, Found)>, UserIdsError> {
         let pods = self.data.pods();
         let unread = |source| UserIdsError::Unread { path: pods.clone(), source };
@@ -166,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ids = ids(folder.path());
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
-        // What should be a file is a folder with something in it.
+        // A non-empty folder stands where the file should be.
         fs::create_dir_all(folder.path().join("pods/a/userns.new/x")).unwrap();
         assert!(matches!(ids.of_pod(&a), Err(UserIdsError::Unwritten { .. })));
         fs::remove_dir_all(folder.path().join("pods/a/userns.new")).unwrap();

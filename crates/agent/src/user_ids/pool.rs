@@ -1,13 +1,13 @@
-//! The ids that pods get theirs from.
+//! The pool of IDs that pods get their ranges from.
 
 use super::IdRange;
 
-/// A range is a multiple of so many.
+/// The length of a range must be a multiple of this.
 const UNIT: u32 = 65_536;
-/// So many ids there are.
+/// How many IDs exist.
 const ALL: u64 = 1 << 32;
 
-/// The ids that pods get theirs from, in ranges of one length.
+/// The pool of IDs that pods get theirs from, in ranges of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdPool {
     first: u32,
@@ -15,69 +15,70 @@ pub struct IdPool {
     ranges: u32,
 }
 
-/// Why ids cannot be given to pods. The texts are a kubelet's.
+/// Why the pool cannot be used. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdPoolError {
-    /// Ranges must be whole units.
+    /// The length of a range must be a multiple of 65536.
     #[error("kubelet user namespace length {0} is not a multiple of {UNIT}")]
     Length(u32),
-    /// Ranges begin at multiples of their length.
+    /// Ranges start at multiples of their length.
     #[error("kubelet user assigned ID {first} is not a multiple of {per_pod}")]
     First {
-        /// The first id.
+        /// The first ID.
         first: u32,
-        /// How many a pod gets.
+        /// The number of IDs per pod.
         per_pod: u32,
     },
-    /// Root of the host, and those around it, are for no pod.
+    /// The IDs near that of the host's root are not available to pods.
     #[error("kubelet user assigned ID {first} must be greater or equal to {per_pod}")]
     Root {
-        /// The first id.
+        /// The first ID.
         first: u32,
-        /// How many a pod gets.
+        /// The number of IDs per pod.
         per_pod: u32,
     },
-    /// No part of a range is left over.
+    /// The number of IDs must be a multiple of the length of a range.
     #[error("kubelet user assigned IDs length {length} is not a multiple of {per_pod}")]
     Remainder {
-        /// How many ids there are.
+        /// The number of IDs.
         length: u64,
-        /// How many a pod gets.
+        /// The number of IDs per pod.
         per_pod: u32,
     },
-    /// Every pod that the node takes may want one.
+    /// There are not enough ranges: every pod that the node admits may want one.
     #[error("kubelet user assigned IDs are not enough to support {0} pods")]
     TooFew(usize),
-    /// What `getsubids` says is not one range.
+    /// The output of `getsubids` is not a single range.
     #[error("error parsing line {0:?}: it must be one line `0: kubelet FIRST COUNT`")]
     Subids(String),
     /// Users and groups have different ranges.
     #[error("mismatched subuids and subgids for user \"kubelet\"")]
     Mismatch,
-    /// `getsubids` fails.
+    /// `getsubids` failed.
     #[error("error retrieving additional ids for user \"kubelet\": {0}")]
     Unasked(String),
 }
 
 impl IdPool {
-    /// All ids but the lowest, in ranges of 65536: a kubelet's.
+    /// Returns all IDs but the lowest, in ranges of 65536, as a kubelet uses them.
     #[must_use]
     pub fn usual() -> Self {
         Self { first: UNIT, per_pod: UNIT, ranges: UNIT - 1 }
     }
 
-    /// All ids but the lowest, in ranges of another length.
+    /// Returns all IDs but the lowest, in ranges of another length.
     ///
     /// # Errors
-    /// If the length is not a multiple of 65536, or not enough is left for all pods.
+    ///
+    /// If the length is not a multiple of 65536, or if there would not be enough ranges for all pods.
     pub fn with_ids_per_pod(per_pod: u32, most_pods: usize) -> Result<Self, IdPoolError> {
         let length = ALL - u64::from(per_pod);
-        // Where it does not divide all ids, the last ones are left over.
+        // If the length does not divide the number of all IDs, the last IDs are left over.
         let whole = length.checked_rem(u64::from(per_pod)).map_or(length, |rest| length - rest);
         Self::of(per_pod, whole, per_pod, most_pods)
     }
 
-    /// These ids.
+    /// Creates a pool of these IDs.
     fn of(first: u32, length: u64, per_pod: u32, most_pods: usize) -> Result<Self, IdPoolError> {
         if per_pod == 0 || !per_pod.is_multiple_of(UNIT) {
             return Err(IdPoolError::Length(per_pod));
@@ -98,9 +99,10 @@ impl IdPool {
         Ok(Self { first, per_pod, ranges })
     }
 
-    /// The ids that were set aside for a user `kubelet`, as `getsubids` and `getsubids -g` tell them.
+    /// Returns the IDs that are set aside for the user `kubelet`, as printed by `getsubids` and `getsubids -g`.
     ///
     /// # Errors
+    ///
     /// If they are not one range for both, or cannot be divided among the pods.
     pub fn of_subids(users: &str, groups: &str, per_pod: u32, most_pods: usize) -> Result<Self, IdPoolError> {
         if users != groups {
@@ -110,17 +112,17 @@ impl IdPool {
         Self::of(first, u64::from(length), per_pod, most_pods)
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub(super) fn ranges(self) -> u32 {
         self.ranges
     }
 
     pub(super) fn range(self, index: u32) -> IdRange {
-        // It was checked that the last one ends where ids end.
+        // Checked on creation: the last range ends within all IDs.
         IdRange { first: self.first + index * self.per_pod, length: self.per_pod }
     }
 
-    /// The ranges that have an id of this one.
+    /// Returns the ranges that overlap this one.
     pub(super) fn touched_by(self, range: IdRange) -> std::ops::Range<u32> {
         let index = |ids: u64| u32::try_from(ids).unwrap_or(u32::MAX).min(self.ranges);
         let (first, per_pod) = (u64::from(self.first), u64::from(self.per_pod));
@@ -130,7 +132,7 @@ impl IdPool {
     }
 }
 
-/// `0: kubelet 65536 2147483648`: the first, and how many.
+/// Parses `0: kubelet 65536 2147483648` into the first ID and the number of IDs.
 fn subids(text: &str) -> Option<(u32, u32)> {
     let mut lines = text.trim_matches('\n').lines();
     let (Some(line), None) = (lines.next(), lines.next()) else { return None };

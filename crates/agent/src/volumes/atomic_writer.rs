@@ -1,12 +1,12 @@
-//! Writes the files of a volume so that a reader sees all of the old ones or all of the new ones.
+//! Writes the files of a volume so that a reader sees either all old ones or all new ones.
 //!
 //! ```text
 //! ..2026_11_16_04_00_00.123456789/   the files
 //! ..data -> ..2026_11_16_04_00_00.123456789
 //! name   -> ..data/name              for each top-level name
 //! ```
-//! A change makes a new timestamped folder and renames a link over `..data`. Containers keep the volume's folder mounted
-//! and follow the links. Only the agent writes here.
+//! A change creates a new timestamped folder and renames a link over `..data`. Containers keep the volume's folder
+//! mounted and follow the links. Only the agent writes here.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
@@ -28,7 +28,7 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 const DEEPEST: usize = 64;
 
-/// Makes `root` show exactly `files`. Whether anything had to be written.
+/// Makes `root` contain exactly `files`. Returns whether anything had to be written.
 pub(super) fn write(
     root: &Path,
     files: &Files,
@@ -46,8 +46,8 @@ pub(super) fn write(
     if !up_to_date {
         let next = new_folder(root, now)?;
         if let Err(error) = fill(root, &next, files, group) {
-            // Every attempt makes a folder of its own: on a disk that is full they would only make it fuller. What cannot
-            // be removed either is found by the next attempt that succeeds.
+            // Every attempt creates a folder: on a full disk, they would fill it further. What cannot be removed now is
+            // removed by the next attempt that succeeds.
             let _ = remove_tree(&root.join(&next));
             return Err(error);
         }
@@ -57,17 +57,17 @@ pub(super) fn write(
     Ok(!up_to_date)
 }
 
-/// Whether files were ever written here.
+/// Whether files have ever been written here.
 pub(super) fn is_written(root: &Path) -> bool {
     current_folder(root).is_ok_and(|folder| folder.is_some())
 }
 
-/// Writes the files to a folder and shows that instead of the one before.
+/// Writes the files to a folder, and publishes it in place of the previous one.
 fn fill(root: &Path, next: &Path, files: &Files, group: Option<FileGroup>) -> Result<(), VolumeError> {
     let folder = root.join(next);
     write_files(&folder, files)?;
     if let Some(group) = group {
-        // All of the volume: what is linked in its own folder then is the group's, too.
+        // All of the volume: the links in its own folder then belong to the group as well.
         group.take_files(root).map_err(VolumeError::io("change the group of the files in", root))?;
     }
     publish(root, next).map_err(VolumeError::io("publish", root))
@@ -194,7 +194,8 @@ fn link_names(root: &Path, files: &Files) -> io::Result<()> {
     Ok(())
 }
 
-/// Links of names that are no longer there, and folders that are no longer shown: also those of a writer that died.
+/// Removes links for names that no longer exist and folders that are no longer published, even those of a writer that
+/// died.
 fn remove_stale(root: &Path, files: &Files) -> Result<(), VolumeError> {
     let (names, mut stale_folders) = (top_level(files), Vec::new());
     let mut remove_links = || -> io::Result<()> {

@@ -12,7 +12,7 @@ use crate::resource::Quantity;
 
 pub(super) const PLUGIN: &str = "empty-dir";
 
-/// Makes it, or finds it as it was left: its content belongs to the pod.
+/// Creates it, or finds it as it was left: its content belongs to the pod.
 pub(super) fn make(
     directory: &PodDirectory,
     name: &str,
@@ -65,7 +65,7 @@ impl Medium {
     }
 }
 
-/// The least of what the node has, what the pod may use and what the volume may hold.
+/// Returns the minimum of what the node has, what the pod may use and what the volume may hold.
 fn memory_size(source: &EmptyDirVolumeSource, facts: &PodFacts<'_>) -> Option<u64> {
     let node = facts.node.allocatable.get("memory").copied();
     let pod = pod::limit(facts.pod, "memory");
@@ -113,7 +113,7 @@ mod tests {
         Container { resources: limits(pairs), ..Container::default() }
     }
 
-    /// The medium on a node of 1 GiB, for a pod of containers with these limits.
+    /// Returns the medium on a node of 1 GiB, for a pod of containers with these limits.
     fn medium(medium: &str, size: Option<&str>, containers: &[&[(&str, &str)]]) -> Option<Medium> {
         let containers = containers.iter().map(|pairs| container(pairs));
         medium_in(PodSpec { containers: containers.collect(), ..PodSpec::default() }, medium, size)
@@ -155,7 +155,7 @@ mod tests {
         let sidecar = |amount| Container { restart_policy: Some("Always".to_owned()), ..with(amount) };
         let none = || container(&[]);
         let overhead = || Some([("memory".to_owned(), WireQuantity("4Mi".to_owned()))].into());
-        // init containers, whether the pod costs 4Mi besides, MiB: beside a container with 2Mi
+        // init containers, whether the pod has an overhead of 4Mi, MiB: beside a container with 2Mi
         let rows = [
             (vec![], false, 2),
             (vec![with("8Mi")], false, 8),

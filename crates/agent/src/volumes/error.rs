@@ -1,4 +1,4 @@
-//! Why a volume cannot be had.
+//! The reasons why a volume is unavailable.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::environment::ExpansionError;
 
 use super::room::{MOST_OF_POD, MOST_OF_VOLUME};
 
-/// Why a volume cannot be prepared or taken down, or a mount not be made.
+/// Why a volume cannot be prepared or removed, or why a mount is impossible.
 #[derive(Debug, Error)]
 pub enum VolumeError {
     /// One volume of the pod cannot be set up.
@@ -24,24 +24,24 @@ pub enum VolumeError {
     /// Several things are wrong with one volume.
     #[error("[{}]", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     Several(Vec<VolumeError>),
-    /// The pod uses a kind of volume that this agent does not have.
+    /// The pod uses a type of volume that this agent does not support.
     #[error(
         "volume type {0} is not supported; use emptyDir, hostPath, configMap, secret, projected or downwardAPI"
     )]
     Unsupported(&'static str),
-    /// There is no such config map beside the pod.
+    /// The config map does not exist in the pod's source.
     #[error("configmap {0:?} not found")]
     NoConfigMap(String),
-    /// There is no such secret beside the pod.
+    /// The secret does not exist in the pod's source.
     #[error("secret {0:?} not found")]
     NoSecret(String),
-    /// An item names a key that is not there.
+    /// An item names a key that does not exist.
     #[error("configmap references non-existent config key: {0}")]
     NoConfigMapKey(String),
-    /// An item names a key that is not there.
+    /// An item names a key that does not exist.
     #[error("references non-existent secret key: {0}")]
     NoSecretKey(String),
-    /// A file of the volume would lie outside of it, or has a name that no file can have.
+    /// A file of the volume would be outside of it, or has a name that no file can have.
     #[error("invalid path {path:?} in the volume: {why}")]
     Path {
         /// The path.
@@ -49,19 +49,19 @@ pub enum VolumeError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The agent would write more to one volume than it does.
+    /// The agent would have to write more to one volume than it is willing to.
     #[error(
         "the files of this volume take up more than {} MiB, the most that a volume may have",
         MOST_OF_VOLUME >> 20
     )]
     TooLarge,
-    /// The agent would write more for one pod than it does.
+    /// The agent would have to write more for one pod than it is willing to.
     #[error(
         "the files of the pod's volumes take up more than {} MiB together, the most that a pod may have",
         MOST_OF_POD >> 20
     )]
     TooLargeTogether,
-    /// A reference to the pod itself leads nowhere.
+    /// A reference to the pod itself does not resolve.
     #[error(transparent)]
     Downward(#[from] DownwardError),
     /// The host path is not what the manifest says it is.
@@ -72,7 +72,7 @@ pub enum VolumeError {
         /// What it should be.
         kind: &'static str,
     },
-    /// `medium: HugePages` without saying which: no container asks for exactly one size of huge pages.
+    /// `medium: HugePages` is ambiguous: there is not exactly one size of huge pages that the containers request.
     #[error(
         "medium HugePages needs exactly one hugepages-<size> resource in the pod; otherwise name the size, as in \
          HugePages-2Mi"
@@ -105,26 +105,26 @@ pub enum VolumeError {
     /// Something is still mounted inside, so nothing there may be deleted.
     #[error("{} still contains a mount, so nothing in it is deleted: unmount it, or wait until it is no longer in use", .0.display())]
     StillMounted(PathBuf),
-    /// The disk does not answer.
+    /// The disk does not respond.
     #[error("waiting for the disk: {what}")]
     Late {
-        /// What it is at.
+        /// The operation in progress.
         what: String,
     },
-    /// The system said no.
+    /// A system call failed.
     #[error("{doing} {}: {source}", .path.display())]
     Io {
-        /// What was tried, like `create`.
+        /// The operation, such as `create`.
         doing: &'static str,
-        /// On what.
+        /// The path that it was for.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl VolumeError {
-    /// One as it is, several as a list; nothing if there is none.
+    /// Combines errors: one stays as it is, several become a list; `None` if there are none.
     pub(super) fn all_in_one(mut errors: Vec<Self>) -> Option<Self> {
         match errors.len() {
             0 | 1 => errors.pop(),

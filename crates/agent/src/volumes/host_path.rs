@@ -1,4 +1,4 @@
-//! `hostPath`: a path of the host, if it is what the manifest says it is. It is never deleted.
+//! `hostPath`: a path of the host, if it is of the type that the manifest states. It is never deleted.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::VolumeError;
 
-/// Whether the path is what the type says; made if the type says so.
+/// Checks that the path is of the stated type; creates it if the type says so.
 pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
     let path = PathBuf::from(&source.path);
     let expect = |kind: &'static str, is: fn(&Metadata) -> bool| match fs::metadata(&path) {
@@ -44,8 +44,8 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
     Ok(())
 }
 
-// Whoever owns the folder above may put a link there at any moment. So modes are set through descriptors of what was made, and
-// never by path: a link could lead to any file of the host.
+// The owner of the parent folder may put a link there at any moment. So modes are set through file descriptors of what
+// was created and never by path: a link could lead to any file of the host.
 
 fn make_folder(path: &Path) -> Result<(), VolumeError> {
     let failed = VolumeError::io("create", path);
@@ -54,7 +54,7 @@ fn make_folder(path: &Path) -> Result<(), VolumeError> {
             DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
         }
         match DirBuilder::new().mode(0o755).create(path) {
-            // Somebody else made it, and decides on its mode.
+            // It was created by someone else, who decides on its mode.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
             made => made?,
         }

@@ -1,4 +1,4 @@
-//! Which kind a volume is of. Kinds that this agent does not have are refused by name.
+//! The kinds of volumes. Unsupported kinds are refused by name.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource,
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::VolumeError;
 
-/// A volume of a kind that this agent has.
+/// A volume of a supported kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum VolumeKind<'a> {
     /// A folder that lives as long as the pod.
@@ -20,15 +20,16 @@ pub enum VolumeKind<'a> {
     Secret(&'a SecretVolumeSource),
     /// Fields of the pod.
     DownwardApi(&'a DownwardAPIVolumeSource),
-    /// Several of the last three in one.
+    /// Several of the previous three in one.
     Projected(&'a ProjectedVolumeSource),
 }
 
 impl<'a> VolumeKind<'a> {
-    /// The kind of a volume.
+    /// Returns the kind of a volume.
     ///
     /// # Errors
-    /// If this agent does not have it.
+    ///
+    /// If this agent does not support it.
     pub fn of(volume: &'a Volume) -> Result<Self, VolumeError> {
         if let Some(source) = &volume.empty_dir {
             return Ok(Self::EmptyDir(source));
@@ -60,7 +61,7 @@ impl<'a> VolumeKind<'a> {
     }
 }
 
-/// The kinds that a volume says it is of: one, if it is valid.
+/// Returns the kinds that a volume specifies: exactly one, if it is valid.
 pub(crate) fn given(volume: &Volume) -> impl Iterator<Item = &'static str> {
     let Volume {
         name: _,

@@ -1,4 +1,4 @@
-//! Where things of a pod lie on disk. The same layout as the kubelet's, so that its tools find their way.
+//! The places of a pod's things on disk. The layout is the kubelet's, so that tools made for it work here as well.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::ErrorKind;
@@ -7,19 +7,19 @@ use std::path::{Component, Path, PathBuf};
 
 use super::VolumeError;
 
-/// The folder of the agent: `/var/lib/kubelet` by another name.
+/// The agent's data directory, the counterpart of `/var/lib/kubelet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataDirectory {
     root: PathBuf,
 }
 
 impl DataDirectory {
-    /// The data folder at `root`, which should be absolute.
+    /// Creates a reference to the data directory at `root`, which should be absolute.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The folder itself.
+    /// Returns the directory itself.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.root
@@ -31,10 +31,11 @@ impl DataDirectory {
         self.root.join("pods")
     }
 
-    /// The folder of one pod.
+    /// Returns the folder of one pod.
     ///
     /// # Errors
-    /// If the UID is not a plain name: it comes from manifests and from labels, and must not lead elsewhere.
+    ///
+    /// If the UID is not a plain name: it comes from manifests and labels, and must not lead elsewhere.
     pub fn pod(&self, uid: &str) -> Result<PodDirectory, VolumeError> {
         match Path::new(uid).components().collect::<Vec<_>>()[..] {
             [Component::Normal(name)] if name == uid => Ok(PodDirectory { root: self.pods().join(name) }),
@@ -53,7 +54,7 @@ pub struct PodDirectory {
 }
 
 impl PodDirectory {
-    /// The folder itself.
+    /// Returns the folder itself.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.root
@@ -71,19 +72,19 @@ impl PodDirectory {
         self.volumes().join(format!("kubernetes.io~{plugin}")).join(name)
     }
 
-    /// `plugins`: what volume plugins remember.
+    /// `plugins`: the data of volume plugins.
     #[must_use]
     pub fn plugins(&self) -> PathBuf {
         self.root.join("plugins")
     }
 
-    /// `plugins/kubernetes.io~<plugin>/<name>`: what a plugin remembers of a volume.
+    /// `plugins/kubernetes.io~<plugin>/<name>`: a plugin's data about a volume.
     #[must_use]
     pub fn plugin(&self, plugin: &str, name: &str) -> PathBuf {
         self.plugins().join(format!("kubernetes.io~{plugin}")).join(name)
     }
 
-    /// `volume-subpaths`: parts of volumes, bound where nobody can move them.
+    /// `volume-subpaths`: parts of volumes, bound to where nobody can move them.
     #[must_use]
     pub fn subpaths(&self) -> PathBuf {
         self.root.join("volume-subpaths")
@@ -107,31 +108,31 @@ impl PodDirectory {
         self.root.join("etc-hosts")
     }
 
-    /// `probes.json`: what probes had found out.
+    /// `probes.json`: the results of probes.
     #[must_use]
     pub fn probes(&self) -> PathBuf {
         self.root.join("probes.json")
     }
 
-    /// `resources.json`: what it and its containers were given to use.
+    /// `resources.json`: the resources that the pod and its containers were given.
     #[must_use]
     pub fn resources(&self) -> PathBuf {
         self.root.join("resources.json")
     }
 
-    /// `replaced.json`: the containers that were ended to be started again.
+    /// `replaced.json`: the containers that were ended in order to be restarted.
     #[must_use]
     pub fn replaced(&self) -> PathBuf {
         self.root.join("replaced.json")
     }
 
-    /// `userns`: which ids of the host its users have.
+    /// `userns`: the host IDs of its users.
     #[must_use]
     pub fn user_ids(&self) -> PathBuf {
         self.root.join("userns")
     }
 
-    /// Its users have no ids any more.
+    /// Releases the host IDs of its users.
     pub(crate) fn release_user_ids(&self) -> Result<(), VolumeError> {
         let path = self.user_ids();
         match fs::remove_file(&path) {
@@ -140,23 +141,24 @@ impl PodDirectory {
         }
     }
 
-    /// `status.json`: what was last said of the pod.
+    /// `status.json`: the last status of the pod.
     #[must_use]
     pub fn status(&self) -> PathBuf {
         self.root.join("status.json")
     }
 
-    /// Makes the folders that every pod has.
+    /// Creates the folders that every pod has.
     ///
     /// # Errors
-    /// If the disk says no.
+    ///
+    /// If the disk refuses.
     pub fn create(&self) -> Result<(), VolumeError> {
         create_directory(&self.root, 0o750)?;
         create_directory(&self.root.join("containers"), 0o750).map(drop)
     }
 }
 
-/// Makes a folder and those above it. Whether it was not there before.
+/// Creates a folder and its parents. Returns whether it is new.
 pub(super) fn create_directory(path: &Path, mode: u32) -> Result<bool, VolumeError> {
     if let Some(parent) = path.parent() {
         DirBuilder::new()
@@ -172,7 +174,7 @@ pub(super) fn create_directory(path: &Path, mode: u32) -> Result<bool, VolumeErr
     }
 }
 
-/// Gives exactly this mode, whatever the umask.
+/// Sets exactly this mode, whatever the umask.
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), VolumeError> {
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(VolumeError::io("set the mode of", path))
 }

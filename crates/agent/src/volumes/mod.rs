@@ -1,7 +1,7 @@
-//! The volumes of a pod: made before its sandbox, refreshed while it runs, taken down after it ended.
+//! The volumes of a pod: created before its sandbox, refreshed while it runs, and removed after it has ended.
 //!
-//! All of this blocks on disks and mounts: call it off the async threads. Every call can be repeated: an agent that was
-//! restarted prepares again what is already there. One caller at a time for one pod.
+//! All of this blocks on disks and mounts: call it off the async threads. Every call can be repeated: a restarted agent
+//! prepares again what already exists. For one pod, only one caller at a time is allowed.
 
 mod atomic_writer;
 mod empty_dir;
@@ -45,55 +45,57 @@ pub struct Prepared {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PreparedVolume {
     pub(crate) path: PathBuf,
-    /// The agent writes it, nobody else may.
+    /// The agent writes it, and nobody else may.
     pub(crate) read_only: bool,
-    /// The agent made it: neither the host's files nor somebody else's.
+    /// The agent created it: it holds neither the host's files nor anyone else's.
     pub(crate) is_ours: bool,
 }
 
 impl Prepared {
-    /// Where a volume lies on this host.
+    /// Returns where a volume is on this host.
     #[must_use]
     pub fn path(&self, volume: &str) -> Option<&Path> {
         self.volumes.get(volume).map(|volume| volume.path.as_path())
     }
 }
 
-/// What came of preparing the volumes of a pod.
+/// The result of preparing the volumes of a pod.
 #[derive(Debug, Default)]
 pub struct Preparation {
-    /// What can be mounted.
+    /// The volumes that can be mounted.
     pub prepared: Prepared,
     /// Why volumes that were set up before are not up to date. They can be mounted as they are.
     pub stale: Vec<VolumeError>,
-    /// Why volumes that were never set up cannot be had. What was made of them is taken down again; ask again later.
+    /// Why volumes that have never been set up are unavailable. What was created of them has been removed again; retry
+    /// later.
     pub missing: Vec<VolumeError>,
 }
 
-/// Makes, refreshes and takes down the volumes of pods.
+/// Creates, refreshes and removes the volumes of pods.
 #[derive(Clone, Debug)]
 pub struct Volumes {
     data: DataDirectory,
 }
 
 impl Volumes {
-    /// Volumes below `data`.
+    /// Manages volumes below `data`.
     #[must_use]
     pub fn new(data: DataDirectory) -> Self {
         Self { data }
     }
 
-    /// Where pods lie.
+    /// Returns the directory that holds the pods.
     #[must_use]
     pub fn data(&self) -> &DataDirectory {
         &self.data
     }
 
-    /// Makes every volume that a container of the pod mounts, or makes sure that it is there and up to date. This is
+    /// Creates every volume that a container of the pod mounts, or ensures that it exists and is up to date. This is
     /// also how config maps, secrets and the downward API are refreshed while the pod runs.
     ///
-    /// `ran_before` is whether the pod was given all of them already, by this agent: paths of the host are not looked at then.
-    /// Whoever uses them may have changed them, and what is behind them may hang. `begins` hears the name of each before it is touched.
+    /// `ran_before` says whether this agent has already given all of them to the pod: host paths are then not checked,
+    /// because the pod may have changed them, and what is behind them may hang. `begins` is called with the name of
+    /// each volume before it is touched.
     pub fn prepare(
         &self,
         facts: &PodFacts<'_>,
@@ -132,9 +134,10 @@ impl Volumes {
         done
     }
 
-    /// The volumes of a pod that were prepared before, as they are: nothing is touched.
+    /// Returns the volumes of a pod that were prepared before, as they are: nothing is touched.
     ///
     /// # Errors
+    ///
     /// If the pod cannot have had them.
     pub(crate) fn as_they_are(&self, pod: &Pod) -> Result<Prepared, VolumeError> {
         let directory = self.data.pod(pod.metadata.uid.as_deref().unwrap_or_default())?;
@@ -144,17 +147,18 @@ impl Volumes {
         Ok(Prepared { volumes: placed.collect::<Result<_, VolumeError>>()? })
     }
 
-    /// The folder of a pod, made if it is not there.
+    /// Returns the folder of a pod, which is created if it does not exist.
     fn folder_of(&self, pod: &Pod) -> Result<PodDirectory, VolumeError> {
         let directory = self.data.pod(pod.metadata.uid.as_deref().unwrap_or_default())?;
         directory.create()?;
         Ok(directory)
     }
 
-    /// What to mount into a container, in the order of its manifest. `environment` is that of the container:
-    /// `subPathExpr` uses it.
+    /// Returns what to mount into a container, in the order of its manifest. `environment` is that of the container,
+    /// for `subPathExpr`.
     ///
     /// # Errors
+    ///
     /// If a mount names no volume of the pod, or a path that leads out of it.
     pub fn mounts(
         &self,
@@ -170,28 +174,31 @@ impl Volumes {
             .collect()
     }
 
-    /// Unmounts and deletes the volumes of a pod of which nothing runs any more; the rest of its folder stays.
+    /// Unmounts and deletes the volumes of a pod in which nothing is running any more; the rest of its folder stays.
     ///
     /// # Errors
-    /// If something is still in use. Ask again later.
+    ///
+    /// If something is still in use. Retry later.
     pub fn release(&self, uid: &str) -> Result<(), VolumeError> {
         removal::remove_volumes(&self.data.pod(uid)?)
     }
 
-    /// Deletes the pod's folder with everything in it, after unmounting what `prepare` and `mounts` mounted. Anything
-    /// else that is mounted in there stops it: nothing behind a mount is ever deleted.
+    /// Deletes the pod's folder with everything in it, after unmounting what `prepare` and `mounts` have mounted. Any
+    /// other mount inside stops it: nothing behind a mount is ever deleted.
     ///
     /// # Errors
-    /// If something is still in use. Ask again later.
+    ///
+    /// If something is still in use. Retry later.
     pub fn teardown(&self, uid: &str) -> Result<(), VolumeError> {
         removal::remove_pod(&self.data.pod(uid)?)
     }
 }
 
-/// Of the folder of a volume in memory: the kernel's own, which a kubelet leaves. Others lie where only root comes by.
+/// The mode of the folder of a volume in memory: the kernel's default, which a kubelet leaves as it is. Other volumes
+/// are in places that only root can reach.
 const MODE_IN_MEMORY: u32 = 0o1777;
 
-/// Whether the pod has volumes whose files the agent writes, and keeps up to date while it runs.
+/// Whether the pod has volumes whose files the agent writes and keeps up to date while the pod runs.
 pub(crate) fn are_written(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let written = |volume: &&Volume| VolumeKind::of(volume).is_ok_and(VolumeKind::is_written);
@@ -207,7 +214,8 @@ pub(crate) fn are_the_same(one: &Pod, other: &Pod) -> bool {
     mounted(one).eq(mounted(other))
 }
 
-/// Volumes that nobody mounts are not made: a missing config map of one need not keep the pod from running.
+/// Whether any container mounts the volume. Others are not created: their missing config map need not keep the pod from
+/// running.
 fn is_mounted(spec: &PodSpec, volume: &str) -> bool {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let ephemeral =
@@ -219,7 +227,7 @@ fn is_mounted(spec: &PodSpec, volume: &str) -> bool {
         .any(|mount| mount.name == volume)
 }
 
-/// Where a volume lies, and whose it is.
+/// Returns where a volume is, and whose it is.
 fn place(directory: &PodDirectory, volume: &Volume) -> Result<PreparedVolume, VolumeError> {
     let ours = |plugin: &str, read_only: bool| PreparedVolume {
         path: directory.volume(plugin, &volume.name),
@@ -273,7 +281,7 @@ impl Setup<'_> {
         Ok(place)
     }
 
-    /// The volume as it was set up before, if it was. Only what is written can fail then.
+    /// Returns the volume as it was set up before, if it was. Only volumes that the agent writes can fail after that.
     fn found(&self) -> Option<PreparedVolume> {
         VolumeKind::of(self.volume).ok().filter(|kind| kind.is_written())?;
         place(self.directory, self.volume).ok().filter(|place| atomic_writer::is_written(&place.path))
@@ -298,7 +306,7 @@ impl Setup<'_> {
             }
             Err(error) => {
                 if made {
-                    // The first error says why; a failed clean-up is found again by the next attempt or the teardown.
+                    // The first error says why; if the clean-up fails, the next attempt or the teardown repeats it.
                     let _ = removal::remove_volume(path);
                 }
                 Err(error)

@@ -1,4 +1,4 @@
-//! What a container sees of a volume.
+//! How a container sees a volume.
 
 use std::path::PathBuf;
 
@@ -10,26 +10,26 @@ use crate::environment::{Environment, expand_all_or_nothing};
 /// One mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The volume's name in the pod.
+    /// The name of the volume in the pod.
     pub volume: String,
-    /// What to mount.
+    /// The path to mount.
     pub host_path: PathBuf,
-    /// Where the container sees it.
+    /// The path at which the container sees it.
     pub container_path: String,
-    /// Whether the container may only read it.
+    /// Whether it is read-only for the container.
     pub read_only: bool,
-    /// Whether that holds for mounts inside it, too. Asked for only together with `read_only`.
+    /// Whether this extends to the mounts inside it. Only requested together with `read_only`.
     pub recursive_read_only: RecursiveReadOnly,
-    /// Who sees mounts made later.
+    /// Who sees mounts that are made later.
     pub propagation: Propagation,
-    /// Whether the runtime may give it the container's `SELinux` label: what the agent made itself.
+    /// Whether the runtime may set the container's `SELinux` label on it: true for what the agent itself created.
     pub selinux_relabel: bool,
 }
 
 /// Who sees mounts that are made later inside a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// Nobody on the other side.
+    /// Neither side sees those of the other.
     #[default]
     Private,
     /// The container sees those of the host.
@@ -38,20 +38,20 @@ pub enum Propagation {
     Bidirectional,
 }
 
-/// Whether a read-only mount makes the mounts inside it read-only, too.
+/// Whether a read-only mount makes the mounts inside it read-only as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecursiveReadOnly {
-    /// No.
+    /// It does not.
     #[default]
     Disabled,
-    /// If the runtime can.
+    /// It does if the runtime supports it.
     IfPossible,
-    /// Yes; a runtime that cannot may not run the container.
+    /// It does; a runtime that does not support this must not run the container.
     Enabled,
 }
 
 impl RecursiveReadOnly {
-    /// What a manifest asks for.
+    /// Returns what a manifest asks for.
     pub(crate) fn of(mount: &VolumeMount) -> Self {
         match mount.recursive_read_only.as_deref() {
             Some("Enabled") => Self::Enabled,
@@ -60,7 +60,8 @@ impl RecursiveReadOnly {
         }
     }
 
-    /// Whether it is so on a runtime that can do it, or cannot; `None` if it cannot and should.
+    /// Returns whether it applies on a runtime that does or does not support it; `None` if it is required but not
+    /// supported.
     pub(crate) fn resolve(self, can: bool) -> Option<bool> {
         match self {
             Self::Disabled => Some(false),
@@ -117,7 +118,7 @@ fn subpath_of(wanted: &VolumeMount, environment: &Environment) -> Result<Option<
     }
 }
 
-/// Runtimes want absolute paths; manifests may say `data` and mean `/data`.
+/// Returns the path as an absolute one, which runtimes require; manifests may say `data` and mean `/data`.
 pub(crate) fn absolute(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }

@@ -1,4 +1,4 @@
-//! Mounting, unmounting, and what is mounted.
+//! Mounting and unmounting, and reading what is mounted.
 
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -15,12 +15,12 @@ use rustix::mount::{
 
 use super::VolumeError;
 
-/// Mounts an empty tmpfs, of at most `size` bytes. It is never swapped out where the kernel can promise that.
+/// Mounts an empty tmpfs of at most `size` bytes. It is never swapped out if the kernel can guarantee that.
 pub(super) fn mount_tmpfs(path: &Path, size: Option<u64>) -> Result<(), VolumeError> {
     let size = size.map(|bytes| format!("size={bytes}"));
     let with_noswap = [size.as_deref(), Some("noswap")].into_iter().flatten().collect::<Vec<_>>().join(",");
     match mount_fs("tmpfs", path, &with_noswap) {
-        // Kernels before 6.4 do not know `noswap`.
+        // Kernels before 6.4 do not support `noswap`.
         Err(Errno::INVAL) => mount_fs("tmpfs", path, size.as_deref().unwrap_or_default()),
         result => result,
     }
@@ -38,7 +38,7 @@ fn mount_fs(kind: &str, path: &Path, options: &str) -> Result<(), Errno> {
     mount(kind, path, kind, MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
 }
 
-/// Binds what `source` has open to `target`, whatever may since have happened to its path.
+/// Binds the file that `source` has open to `target`, whatever may have happened to its path since.
 pub(super) fn bind(source: impl AsFd, target: &Path) -> Result<(), VolumeError> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
@@ -47,20 +47,20 @@ pub(super) fn bind(source: impl AsFd, target: &Path) -> Result<(), VolumeError> 
         .map_err(VolumeError::io("bind to", target))
 }
 
-/// Neither takes part in what is mounted elsewhere from now on, nor lets others take part.
+/// Makes the mount private: mounts made later propagate neither to it nor from it.
 pub(super) fn make_private(path: &Path) -> Result<(), VolumeError> {
     mount_change(path, MountPropagationFlags::PRIVATE)
         .map_err(VolumeError::io("make the mount private at", path))
 }
 
-/// Takes part in what is mounted elsewhere from now on, and lets nobody take part.
+/// Makes the mount a slave: mounts made later elsewhere propagate to it, but none from it.
 pub(super) fn make_slave(path: &Path) -> Result<(), VolumeError> {
     mount_change(path, MountPropagationFlags::DOWNSTREAM)
         .map_err(VolumeError::io("make the mount a slave at", path))
 }
 
-/// Takes away all that is bound to `path`, with all that came along below it: that is only ever a copy of what is mounted
-/// elsewhere, and there it stays. Nothing is deleted by it, so it need not wait for anybody who still looks at it.
+/// Detaches everything that is bound to `path`, with all mounts that came along below it. These are only copies of what
+/// is mounted elsewhere, where it stays. Nothing is deleted by this, so it need not wait for anyone who still uses it.
 pub(super) fn detach_all(path: &Path) -> Result<(), VolumeError> {
     while is_mount_point(path)? {
         mount_change(path, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -70,7 +70,7 @@ pub(super) fn detach_all(path: &Path) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// Unmounts all that is mounted on `path`, one over the other. What is in use stays: ask again later.
+/// Unmounts everything that is stacked on `path`. What is in use stays: retry later.
 pub(super) fn unmount_all(path: &Path) -> Result<(), VolumeError> {
     while is_mount_point(path)? {
         match unmount(path, UnmountFlags::NOFOLLOW) {
@@ -82,13 +82,13 @@ pub(super) fn unmount_all(path: &Path) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// Whether something is mounted on `path`. What is not there is not a mount point.
+/// Whether something is mounted on `path`. A path that does not exist is not a mount point.
 pub(super) fn is_mount_point(path: &Path) -> Result<bool, VolumeError> {
     match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::TYPE) {
         Ok(stat) if stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
             Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
         }
-        // Kernels before 5.8 do not tell.
+        // Kernels before 5.8 do not report this.
         Ok(_) => {
             let real = fs::canonicalize(path).map_err(VolumeError::io("stat", path))?;
             Ok(mount_points_below(&real)?.contains(&real))
@@ -98,7 +98,7 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool, VolumeError> {
     }
 }
 
-/// All mount points at or below `path`, the deepest first.
+/// Returns all mount points at or below `path`, deepest first.
 pub(super) fn mount_points_below(path: &Path) -> Result<Vec<PathBuf>, VolumeError> {
     const TABLE: &str = "/proc/self/mountinfo";
     let table = fs::read(TABLE).map_err(VolumeError::io("read", TABLE))?;
@@ -115,7 +115,7 @@ fn parse(table: &[u8]) -> impl Iterator<Item = PathBuf> {
         .map(unescape)
 }
 
-/// The table writes space, tab, line break and backslash as `\040` and the like.
+/// Decodes a field: the table writes space, tab, newline and backslash as `\040` and the like.
 fn unescape(field: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,5 +1,5 @@
-//! Mounts inside of mounts. A volume that the agent writes is read-only to its containers, so a runtime cannot make the
-//! folder for another mount inside it: the agent does.
+//! Mounts inside mounts. A volume that the agent writes is read-only for its containers, so a runtime cannot create the
+//! folder for another mount inside it: the agent does so.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::mount::absolute;
 use super::{VolumeError, VolumeKind};
 
-/// Makes the folders and files below `root` on which other volumes are mounted.
+/// Creates the folders and files below `root` on which other volumes are mounted.
 pub(super) fn create(root: &Path, spec: &PodSpec, volume: &str) -> Result<(), VolumeError> {
     for (point, is_file) in mount_points(spec, volume) {
         let fail = || VolumeError::io::<Errno>("create", root.join(&point));
@@ -41,7 +41,7 @@ pub(super) fn create(root: &Path, spec: &PodSpec, volume: &str) -> Result<(), Vo
     Ok(())
 }
 
-/// Where, relative to the volume, the containers mount others inside it, and whether these are files.
+/// Returns where, relative to the volume, the containers mount others inside it, and whether each of these is a file.
 fn mount_points(spec: &PodSpec, volume: &str) -> BTreeMap<String, bool> {
     let mut points = BTreeMap::new();
     for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
@@ -63,7 +63,8 @@ fn mount_points(spec: &PodSpec, volume: &str) -> BTreeMap<String, bool> {
     points
 }
 
-/// A part of a volume that the agent writes is a file, as a rule; one of the host is what it is there.
+/// Whether the mount is of a file: a part of a volume that the agent writes usually is; one of the host is what it is
+/// there.
 fn is_file(spec: &PodSpec, mount: &VolumeMount) -> bool {
     let Some(volume) = spec.volumes.iter().flatten().find(|volume| volume.name == mount.name) else {
         return false;

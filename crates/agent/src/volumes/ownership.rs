@@ -1,5 +1,5 @@
-//! `fsGroup`: the group of the pod's files. Only for volumes that the agent makes: on a volume of the host it would change
-//! what is not the pod's.
+//! `fsGroup`: the group of the pod's files. It applies only to volumes that the agent creates: on a volume of the host,
+//! it would change what is not the pod's.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -10,18 +10,18 @@ use k8s_openapi::api::core::v1::Pod;
 
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// The group that the pod's files belong to.
+/// The group that owns the pod's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileGroup(u32);
 
 impl FileGroup {
-    /// That of the pod, if it asks for one.
+    /// Returns the group of the pod, if it asks for one.
     pub(super) fn of(pod: &Pod) -> Option<Self> {
         let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
         u32::try_from(group).ok().map(Self)
     }
 
-    /// Gives one folder to the group: it may write there, and what is made there will be the group's, too.
+    /// Gives one folder to the group, which may then write there and will own what is created there.
     pub(super) fn take_folder(self, path: &Path) -> io::Result<()> {
         self.take(path, 0o770 | SET_GROUP_ID)
     }
@@ -44,7 +44,7 @@ impl FileGroup {
         lchown(path, None, Some(self.0))?;
         let before = fs::symlink_metadata(path)?;
         if before.is_symlink() {
-            // It has no mode of its own: what it points to would get it.
+            // A link has no mode of its own: its target's mode would be changed.
             return Ok(());
         }
         let before = before.permissions().mode();
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// Our own: anybody may give files to that.
+    /// The group of the test process: files may always be given to that.
     fn group_of(folder: &Path) -> FileGroup {
         FileGroup(fs::metadata(folder).unwrap().gid())
     }

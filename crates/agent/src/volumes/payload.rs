@@ -1,4 +1,5 @@
-//! Which files the volumes have that the agent writes: `configMap`, `secret`, `downwardAPI`, `projected`. No disk here.
+//! The files of the volumes that the agent writes: `configMap`, `secret`, `downwardAPI`, `projected`. Nothing here uses
+//! the disk.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,13 @@ use super::VolumeError;
 use super::room::Room;
 use crate::downward::PodFacts;
 
-/// The mode of a file when nobody says otherwise.
+/// The mode of a file unless specified otherwise.
 pub(crate) const DEFAULT_MODE: i32 = 0o644;
 
 /// Files by their path in the volume.
 pub(super) type Files = BTreeMap<String, File>;
 
-/// One file to be.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) content: Vec<u8>,
@@ -53,7 +54,8 @@ pub(super) fn downward(
     downward_files(source.items.as_deref(), source.default_mode, facts, room)
 }
 
-/// All sources in their order; of two files at one path the later one stays. What is wrong with any of them is told.
+/// Combines all sources in their order; of two files at one path, the later one wins. The problems of all of them are
+/// reported.
 pub(super) fn projected(
     source: &ProjectedVolumeSource,
     facts: &PodFacts<'_>,
@@ -89,7 +91,7 @@ fn projected_files(
     }
 }
 
-/// The sources that a projection says it has: one, if it is valid.
+/// Returns the sources that a projection specifies: exactly one, if it is valid.
 pub(crate) fn given_projections(projection: &VolumeProjection) -> impl Iterator<Item = &'static str> {
     let VolumeProjection {
         cluster_trust_bundle,
@@ -111,7 +113,7 @@ pub(crate) fn given_projections(projection: &VolumeProjection) -> impl Iterator<
     .filter_map(|(name, given)| given.then_some(name))
 }
 
-/// What a config map or a secret holds, where it is. Of two values of one key the bytes stay.
+/// The contents of a config map or a secret, borrowed. If a key has both text and bytes, the bytes win.
 #[derive(Clone, Copy, Default)]
 struct Keys<'a> {
     text: Option<&'a BTreeMap<String, String>>,
@@ -155,7 +157,7 @@ fn secret_keys<'a>(
     }
 }
 
-/// Every key as a file of its name, or the keys that `items` picks.
+/// Turns every key into a file of its name, or only the keys that `items` selects.
 fn select(
     keys: Keys<'_>,
     items: Option<&[KeyToPath]>,
@@ -206,7 +208,7 @@ fn downward_files(
     Ok(files)
 }
 
-/// The path of a file without what says nothing: `./a//b/` is `a/b`.
+/// Returns the path of a file in its shortest form: `./a//b/` is `a/b`.
 pub(crate) fn clean_path(path: &str) -> String {
     path.split('/').filter(|part| !matches!(*part, "" | ".")).collect::<Vec<_>>().join("/")
 }

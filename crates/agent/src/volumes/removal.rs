@@ -1,5 +1,6 @@
-//! Deleting what a pod leaves, and nothing else. Containers may have left anything in their volumes: links to the host,
-//! folders a thousand deep, mounts. Links are deleted and never followed, and the kernel is asked never to cross a mount.
+//! Deletes what a pod leaves behind, and nothing else. Containers may have left anything in their volumes: links to the
+//! host, folders a thousand levels deep, mounts. Links are deleted and never followed, and the kernel is instructed
+//! never to cross a mount.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs;
@@ -16,10 +17,11 @@ use rustix::io::Errno;
 use super::mount_table::{detach_all, mount_points_below, unmount_all};
 use super::{PodDirectory, VolumeError};
 
-/// Deeper folders are moved up before they are emptied, so that neither open files nor the stack run out.
+/// How deep a folder may be before it is moved up to be emptied, so that neither file descriptors nor the stack run
+/// out.
 const DEEPEST: usize = 32;
 
-/// Unmounts what is ours and deletes the pod's folder.
+/// Unmounts the agent's mounts and deletes the pod's folder.
 pub(super) fn remove_pod(directory: &PodDirectory) -> Result<(), VolumeError> {
     match unmounted(directory)? {
         Some(root) => remove_tree(&root),
@@ -27,7 +29,7 @@ pub(super) fn remove_pod(directory: &PodDirectory) -> Result<(), VolumeError> {
     }
 }
 
-/// Unmounts what is ours and deletes the pod's volumes, and what is remembered of them.
+/// Unmounts the agent's mounts and deletes the pod's volumes, with the plugins' data about them.
 pub(super) fn remove_volumes(directory: &PodDirectory) -> Result<(), VolumeError> {
     if unmounted(directory)?.is_none() {
         return Ok(());
@@ -37,9 +39,9 @@ pub(super) fn remove_volumes(directory: &PodDirectory) -> Result<(), VolumeError
         .try_for_each(|path| remove_tree(path))
 }
 
-/// The real path of the pod's folder, after everything below it was unmounted; nothing if it is not there.
+/// Unmounts everything below the pod's folder, and returns the folder's real path; `None` if it does not exist.
 fn unmounted(directory: &PodDirectory) -> Result<Option<PathBuf>, VolumeError> {
-    // The mount table has real paths.
+    // The mount table contains real paths.
     let root = match fs::canonicalize(directory.path()) {
         Ok(root) => root,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -64,7 +66,7 @@ pub(super) fn remove_volume(path: &Path) -> Result<(), VolumeError> {
     remove_tree(path)
 }
 
-/// What we mount in the folder of a pod.
+/// The agent's own mounts in the folder of a pod.
 #[derive(Debug, PartialEq, Eq)]
 enum OurMount {
     /// `volumes/<plugin>/<name>`
@@ -84,7 +86,7 @@ impl OurMount {
     }
 }
 
-/// Deletes a folder with everything in it; nothing if something is mounted in there.
+/// Deletes a folder with everything in it, or nothing if anything is mounted inside.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), VolumeError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(VolumeError::Path { path: path.display().to_string(), why: "it has no parent folder" });
@@ -110,7 +112,7 @@ struct Removal<'a> {
 
 impl Removal<'_> {
     fn empty(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<(), VolumeError> {
-        // Until a round finds nothing: what was moved up comes to the root while it is being read.
+        // Repeat until nothing is found: folders are moved up to the root while it is being read.
         loop {
             let mut found_something = false;
             for entry in Dir::read_from(folder).map_err(VolumeError::io("read", path))? {
@@ -135,7 +137,7 @@ impl Removal<'_> {
         path: &Path,
         depth: usize,
     ) -> Result<(), VolumeError> {
-        // Some kernels say of a folder that it may not be unlinked, and all say so of what may not be changed.
+        // Some kernels return EPERM for a folder, and all of them do for an immutable file.
         let why_not = match unlinkat(folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(error @ (Errno::ISDIR | Errno::PERM)) => error,
@@ -171,7 +173,7 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a folder that is really there: neither behind a link nor on another mount.
+/// Opens an actual folder: neither behind a link nor on another mount.
 fn open_folder(parent: impl AsFd, name: &CStr, path: &Path) -> Result<OwnedFd, VolumeError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;

@@ -1,18 +1,18 @@
-//! How much the agent writes for one pod. Items can repeat a key under other paths, projections can repeat an object, and
-//! volumes each other: without a limit, a short manifest fills the memory.
+//! Limits how much the agent writes for one pod. Items can repeat a key under other paths, projections can repeat an
+//! object, and volumes one another: without a limit, a short manifest could fill the memory.
 
 use super::VolumeError;
 
-/// The most that the files of one volume take up.
+/// The most that the files of one volume may take up.
 pub(super) const MOST_OF_VOLUME: usize = 16 << 20;
 
-/// The most that the files of all volumes of a pod take up together.
+/// The most that the files of all volumes of a pod may take up together.
 pub(super) const MOST_OF_POD: usize = 64 << 20;
 
-/// What a file or folder takes up beside its content: about what the kernel keeps of it.
+/// What a file or folder takes up besides its content: roughly what the kernel keeps about it.
 const EACH: usize = 1 << 10;
 
-/// What is left for the volumes of a pod.
+/// The space that is left for the volumes of a pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     of_volume: usize,
@@ -20,17 +20,17 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Everything is left.
+    /// Starts with all of it.
     pub(super) fn of_pod() -> Self {
         Self { of_volume: MOST_OF_VOLUME, of_pod: MOST_OF_POD }
     }
 
-    /// Begins another volume of the same pod.
+    /// Starts another volume of the same pod.
     pub(super) fn next_volume(&mut self) {
         self.of_volume = MOST_OF_VOLUME;
     }
 
-    /// Takes what a file needs: ask before its content is copied.
+    /// Takes what a file needs; to be called before its content is copied.
     pub(super) fn take(&mut self, path: &str, content: usize) -> Result<(), VolumeError> {
         let needed = content.saturating_add(EACH * path.split('/').count());
         let of_volume = self.of_volume.checked_sub(needed).ok_or(VolumeError::TooLarge)?;
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_volume_and_a_pod_have_room_for_so_much() {
-        // Files of how many bytes each, where, and how many of them fit into one volume and into all.
+        // The size of each file, where it is, and how many of them fit into one volume and into all.
         let table = [
             (MOST_OF_VOLUME - EACH, "a", 1, 4),
             (MOST_OF_VOLUME, "a", 0, 0),

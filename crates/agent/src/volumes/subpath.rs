@@ -1,6 +1,6 @@
-//! `subPath`: a part of a volume. A container that can write to the volume may put links in the way, also while we look;
-//! so a part is opened once, by the kernel's promise that nothing outside was passed, and what is open is then bound to a
-//! place of our own. Its path is never looked at again.
+//! `subPath`: a part of a volume. A container that can write to the volume may place links in the path, even during the
+//! lookup. So a part is opened once, while the kernel guarantees that the lookup never leaves the volume, and the open
+//! file is then bound to a place of the agent's own. Its path is never looked up again.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::{PreparedVolume, Propagation, VolumeError, layout, mount_table};
 
-/// Opens `path` inside the volume. Missing folders are made, with the mode of the volume, unless the agent writes the
-/// volume: there, what is missing is a mistake.
+/// Opens `path` inside the volume. Missing folders are created with the mode of the volume, unless the agent writes the
+/// volume: there, a missing folder is a mistake.
 pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<OwnedFd, VolumeError> {
     let escapes = || VolumeError::Escapes { volume: name.to_owned(), subpath: path.to_owned() };
     let parts: Vec<_> = Path::new(path).components().filter(|part| *part != Component::CurDir).collect();
@@ -31,7 +31,7 @@ pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<Ow
         result => return result.map_err(fail),
     }
 
-    // Not the sticky bit of a volume in memory: containers of several users share what is below.
+    // Without the sticky bit of a volume in memory: containers with different users share what is below.
     let mode = Mode::from_raw_mode(fstat(&root).map_err(fail)?.st_mode & 0o2777);
     let (existing, mut folder) = longest_existing(&root, &parts).map_err(fail)?;
     for part in &parts[existing..] {
@@ -39,7 +39,7 @@ pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<Ow
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(fail(error)),
         }
-        // No link may have been put where the folder was just made.
+        // A link may have been put where the folder was just created.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         folder = openat2(&folder, part.as_os_str(), flags, Mode::empty(), resolve).map_err(fail)?;
@@ -48,14 +48,15 @@ pub(super) fn open(name: &str, volume: &PreparedVolume, path: &str) -> Result<Ow
     Ok(folder)
 }
 
-/// Links are followed as long as they stay inside.
+/// Opens a path, following links as long as they stay inside.
 fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-/// An absolute link leads out by what it says, but on the host, where its path is another, it may lead back in: as whoever
-/// switches between releases makes them. Where it leads may change as soon as it is known, so no link is followed then.
+/// Opens a path, resolving absolute links by the host's paths. Such a link leads out of the volume as written, but its
+/// target on the host may be inside, as with tools that switch between releases. A target may change as soon as it is
+/// known, so the resolved path is then opened without following any link.
 fn open_by_host(root: impl AsFd, volume: &Path, path: &str) -> Result<OwnedFd, Errno> {
     let real = |path: &Path| fs::canonicalize(path).map_err(|_| Errno::XDEV);
     let (inside, volume) = (real(&volume.join(path))?, real(volume)?);
@@ -75,7 +76,7 @@ fn longest_existing(root: &OwnedFd, parts: &[Component<'_>]) -> Result<(usize, O
     root.try_clone().map(|root| (0, root)).map_err(|_| Errno::MFILE)
 }
 
-/// Binds what is open to `target`, in the place of what an earlier container had there, unless it had the same.
+/// Binds an open file to `target`, replacing what an earlier container had there, unless it is the same.
 pub(super) fn bind(inside: OwnedFd, target: &Path, propagation: Propagation) -> Result<(), VolumeError> {
     let stat = fstat(&inside).map_err(VolumeError::io("stat", target))?;
     if !is_bound(&stat, target)? {
@@ -90,7 +91,7 @@ pub(super) fn bind(inside: OwnedFd, target: &Path, propagation: Propagation) -> 
     }
 }
 
-/// Whether just this is bound to `target`.
+/// Whether exactly this file is bound to `target`.
 fn is_bound(wanted: &Stat, target: &Path) -> Result<bool, VolumeError> {
     if !mount_table::is_mount_point(target)? {
         return Ok(false);
@@ -99,7 +100,7 @@ fn is_bound(wanted: &Stat, target: &Path) -> Result<bool, VolumeError> {
     Ok((bound.st_dev, bound.st_ino) == (wanted.st_dev, wanted.st_ino))
 }
 
-/// Makes what something of this kind can be bound to.
+/// Creates something that a file of this type can be bound to.
 fn make_place(kind: FileType, target: &Path) -> Result<(), VolumeError> {
     if let Some(parent) = target.parent() {
         layout::create_directory(parent, 0o750)?;

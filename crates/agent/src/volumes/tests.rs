@@ -1,4 +1,4 @@
-//! Volumes as pods use them, on a real disk and with real mounts: they need the right to mount.
+//! Tests volumes as pods use them, on a real disk and with real mounts, which need the right to mount.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -51,13 +51,13 @@ impl Node {
     }
 }
 
-/// Where the files of a volume are: elsewhere whenever they are written anew.
+/// Returns where the files of a volume are, which changes each time they are rewritten.
 fn version(prepared: &Prepared, volume: &str) -> PathBuf {
     let path = prepared.path(volume).expect("a volume");
     fs::read_link(path.join("..data")).expect("files that were written at once")
 }
 
-/// A failed test leaves no mounts behind.
+/// Ensures that a failed test leaves no mounts behind.
 impl Drop for Node {
     fn drop(&mut self) {
         let root = fs::canonicalize(self.folder.path()).expect("a path");
@@ -150,7 +150,7 @@ fn every_kind_is_made_mounted_and_taken_down() {
     let size = rustix::fs::statvfs(at(1)).expect("a file system");
     assert_eq!(size.f_blocks * size.f_frsize, 1 << 20);
 
-    // An agent that was restarted finds everything as it was.
+    // A restarted agent finds everything as it was.
     fs::write(at(0).join("mine"), "x").expect("written");
     fs::write(at(1).join("mine"), "x").expect("written");
     node.prepare(&pod, &objects, 2).expect("prepared again");
@@ -214,7 +214,7 @@ fn changed_objects_are_shown_by_preparing_again() {
     );
     assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "9");
 
-    // And it holds up nobody: the volumes after it are refreshed.
+    // It holds up no others: the volumes after it are refreshed.
     let without_map =
         manifest("apiVersion: v1\nkind: Secret\nmetadata: {name: secret}\nstringData: {key: louder}\n");
     node.prepare(&pod, &without_map.objects, 4).expect_err("still gone");
@@ -267,7 +267,7 @@ fn parts_of_volumes_are_bound_where_nobody_can_move_them() {
     fs::write(mounts[2].host_path.join("through"), "x").expect("written");
     assert!(disk.join("part/x/through").exists());
 
-    // The container replaces the folder by a link to the host: what is bound stays what it was.
+    // The container replaces the folder with a link to the host: what is bound stays what it was.
     fs::rename(disk.join("one/two"), disk.join("one/moved")).expect("moved");
     symlink("/etc", disk.join("one/two")).expect("a link");
     fs::write(mounts[0].host_path.join("safe"), "x").expect("written");
@@ -309,7 +309,7 @@ fn teardown_never_crosses_a_mount() {
         "[{name: disk}, {name: memory, emptyDir: {medium: Memory}}]",
     );
     let prepared = node.prepare(&pod, &objects, 1).expect("prepared");
-    // A privileged container can mount into its volumes, and so can anybody on the host.
+    // A privileged container can mount into its volumes, and so can anyone on the host.
     let inside = prepared.path("disk").expect("a volume").join("inside");
     fs::create_dir(&inside).expect("made");
     mount_bind(&precious, &inside).expect("bound");
@@ -330,7 +330,7 @@ fn what_is_mounted_below_a_part_of_a_volume_later_keeps_neither_a_container_nor_
         let node = Node::new();
         let host = node.folder.path().join("host");
         fs::create_dir(&host).expect("made");
-        // As the root of most hosts is.
+        // The root of most hosts is shared as well.
         mount_table::mount_tmpfs(&host, None).expect("mounted");
         mount_change(&host, MountPropagationFlags::SHARED).expect("shared");
         fs::create_dir_all(host.join("part/later")).expect("made");
@@ -466,7 +466,7 @@ fn what_was_set_up_once_can_be_mounted_whatever_became_of_what_it_was_made_from(
     };
     let told =
         |ready: &str, stale: &str, missing: &str| (ready.to_owned(), stale.to_owned(), missing.to_owned());
-    // First nothing is there, then everything, then only what was set up.
+    // First nothing exists, then everything, then only what was set up.
     assert_eq!(prepare(&Objects::default(), false), told("e", "", "msh"));
     assert_eq!(
         prepare(&Objects::default(), true),

@@ -1,4 +1,4 @@
-//! `rubelet completions`: what a shell needs to complete our command line.
+//! `rubelet completions`: shell completion scripts for this command line.
 
 use std::process::ExitCode;
 

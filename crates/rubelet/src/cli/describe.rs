@@ -1,4 +1,4 @@
-//! `rubelet describe`: all that is known of a pod.
+//! `rubelet describe`: everything known about a pod.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `rubelet doctor`: the arguments, and how it ends.
+//! `rubelet doctor`: the arguments and the exit code.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(super) struct Args {
     output: Format,
 }
 
-/// It ends as with a wrong command line, as plugins of node-problem-detector do.
+/// The exit code is that of a wrong command line, as plugins of node-problem-detector do it.
 const CANNOT_TELL: Failure = Failure::Usage;
 
 pub(super) fn run(args: &Args) -> ExitCode {
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     let examined = runtime.block_on(async {
         tokio::select! {
             () = told_to_end() => Err("interrupted before there was a result".to_owned()),
-            // A runtime may stand still with those who do not read its events, and what stands still sees nothing.
+            // A runtime may block on a client that does not read its events, and a suspended process observes nothing.
             () = standstill::asked_for() => Err("stopped (SIGTSTP) before there was a result, so the check was given \
                                                  up".to_owned()),
             facts = examine_what_is_there(args) => facts,
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Format::Json => json(&facts, &findings) + "\n",
     };
     let verdict = Verdict::of(&findings);
-    // A problem is one though nobody can read of it.
+    // A problem remains one even if the report cannot be printed.
     if let Err(error) = super::show(&said)
         && verdict != Verdict::Ill
     {
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// The agent if there is one, and the runtime itself if there is none, or none that answers.
+/// Examines the agent if there is one, and the runtime itself if there is none, or none that answers.
 async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
     let (mut silent_agent, mut dead_agent) = (None, None);
     if !args.runtime.is_given() {
@@ -116,14 +116,14 @@ async fn examine_what_is_there(args: &Args) -> Result<Facts, String> {
     Ok(Facts { silent_agent, dead_agent, ended_with_agent, ..facts })
 }
 
-/// The agent that had this place last, and its folder.
+/// Returns the agent that last used this place, and its folder.
 fn last_agent(place: &Place) -> Option<(PathBuf, LastAgent)> {
     let folder = place.path().ok()?;
     let last = LastAgent::read(&folder).ok()??;
     Some((folder, last))
 }
 
-/// What is left of the last agent that had this place, if that had its runtime inside.
+/// Returns what the last agent of this place left behind, if that agent had the embedded runtime.
 fn ended_runtime(place: &Place) -> Option<EndedRuntime> {
     let (folder, last) = last_agent(place)?;
     last.runtime_endpoint.is_none().then(|| EndedRuntime {
@@ -132,16 +132,16 @@ fn ended_runtime(place: &Place) -> Option<EndedRuntime> {
     })
 }
 
-/// What an agent leaves that did not end, but died: one that is told to end takes its socket with it. The next one has the
-/// folder before it replaces the socket.
+/// Returns the socket of an agent that died: one that ends as requested removes its socket, and one that starts takes
+/// the folder before it replaces the socket.
 fn socket_of_dead_agent(place: &Place) -> Option<String> {
     let socket = place.agent_socket().ok()?;
     let is_left = socket.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     (is_left && !place.is_taken()).then(|| socket.display().to_string())
 }
 
-/// The runtime of an agent that does not say so itself, as its folder tells. The embedded one is in the agent's own process,
-/// and will say no more than that.
+/// Returns the runtime of an agent that does not answer, as recorded in its folder. An embedded runtime is part of the
+/// agent's own process, and so does not answer either.
 fn runtime_of_agent(place: &Place) -> Option<RuntimeArgs> {
     let (folder, last) = last_agent(place)?;
     let endpoint = match last.endpoint(&folder).ok()? {

@@ -1,4 +1,4 @@
-//! `rubelet events`: what happened to pods.
+//! `rubelet events`: the events of pods.
 
 use std::process::ExitCode;
 
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-/// The events that are wanted, oldest first; nothing if there is no agent to tell of them.
+/// Returns the selected events, oldest first; `None` if there is no agent to ask.
 async fn events(args: &Args) -> Result<Option<Vec<Event>>, NotChosen> {
     let Some(agent) = AgentClient::of(&args.place).await.map_err(Unreachable::Agent)? else {
         return Ok(None);

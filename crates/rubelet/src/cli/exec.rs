@@ -1,4 +1,4 @@
-//! `rubelet exec`: a command in a container.
+//! `rubelet exec`: runs a command in a container.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -61,7 +61,7 @@ enum ExecError {
 }
 
 impl ExecError {
-    /// Whether who was to answer has ended before anything was done.
+    /// Whether the agent or runtime ended before anything was done.
     fn has_ended(&self) -> bool {
         matches!(self, Self::Unreachable(error) if error.has_ended())
     }
@@ -75,7 +75,7 @@ impl ExecError {
             | Self::NotRunning(_)
             | Self::WhichContainer(_) => Failure::Usage,
             Self::Call(error) if error.is_unavailable() || error.is_timeout() => Failure::Runtime,
-            // It can be talked to: the command is what it could not run.
+            // The runtime can be reached; it is this command that it could not run.
             Self::Call(_) | Self::Unprintable(_) | Self::Cut(_) => Failure::System,
         }
     }
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-/// What there is beside what was named.
+/// Lists what exists besides what was named.
 fn those(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!("; it has {}", there.join(", ")) }
 }
@@ -101,19 +101,19 @@ async fn exec(args: &Args) -> Result<i32, ExecError> {
     let answer = answer.map_err(ExecError::Call)?;
     let shown = super::pass_on(&answer.stdout, &mut io::stdout());
     shown.and(super::pass_on(&answer.stderr, &mut io::stderr())).map_err(ExecError::Unprintable)?;
-    // No runtime says that it has cut the output, and nobody should take a part for the whole. Others than ours pass on a few
-    // bytes more.
+    // No runtime reports that it has cut the output, and a part must not pass for the whole. Runtimes other than the
+    // embedded one pass on a few bytes more than the limit.
     if answer.stdout.len() + answer.stderr.len() >= MAX_EXEC_OUTPUT {
         return Err(ExecError::Cut(answer.exit_code));
     }
     Ok(answer.exit_code)
 }
 
-/// The container, and the runtime that has it.
+/// The container, and the runtime that it runs in.
 struct Found {
     container: ContainerId,
     client: RuntimeClient,
-    /// Where it was found: the runtime may go with it.
+    /// Kept alive because the runtime may end with it.
     _local: Local,
 }
 
@@ -136,7 +136,7 @@ async fn find(args: &Args) -> Result<Found, ExecError> {
     let listed = match pods.seen(row) {
         Some(_) => Vec::new(),
         None => {
-            // The runtime may be the agent's own.
+            // The runtime may be part of the agent.
             let uid = PodUid::from(row.uid.as_str());
             client.list_pods(&ListFilter::Pod(&uid)).await.map_err(Unreachable::RuntimeOfOther)?.pods
         }
@@ -146,8 +146,8 @@ async fn find(args: &Args) -> Result<Found, ExecError> {
     Ok(Found { container, client, _local: local })
 }
 
-/// The container that is named, or the one that the pod says is meant; else the only one that runs, or of several the first
-/// of the pod, if that is known.
+/// Chooses the container: the one that is named, or the default that the pod names; else the only one that is running,
+/// or, if several are, the first one of the pod, if their order is known.
 fn choose<'a>(
     all: &[&'a ListedContainer],
     wanted: Option<&str>,
@@ -164,7 +164,7 @@ fn choose<'a>(
         chosen.iter().filter(|one| one.state == ContainerState::Running).copied().collect();
     match (meant, &running[..]) {
         (_, [one]) => Ok(one),
-        // One that was not made yet is in no list of the runtime.
+        // A container that has not been created yet is in no list of the runtime.
         (Some(name), []) if chosen.is_empty() && !known.all.iter().any(|one| one == name) => {
             let there = if known.all.is_empty() { names(all) } else { known.all.clone() };
             Err(ExecError::NoContainer { name: name.to_owned(), there })

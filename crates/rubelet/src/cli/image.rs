@@ -1,4 +1,4 @@
-//! `rubelet image`: the images of the embedded runtime.
+//! `rubelet image`: manages the images of the embedded runtime.
 
 mod progress;
 mod table;
@@ -75,7 +75,7 @@ enum Command {
     },
 }
 
-/// How to print a list.
+/// The format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// Aligned columns
@@ -84,7 +84,7 @@ enum Format {
     Json,
 }
 
-/// Why a command failed. What it says is said by the errors themselves.
+/// Why a command failed. The messages are those of the underlying errors.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("{source}{}", hint(source))]
@@ -106,7 +106,7 @@ enum Error {
     System(#[from] io::Error),
 }
 
-/// What to do about a folder that is not ours.
+/// Suggests what to do about a folder that this user must not access.
 fn hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -183,7 +183,7 @@ fn list(store: &ImageStore, format: Format) -> Result<(), Error> {
     }
 }
 
-/// Removes what can be removed, and ends badly if anything could not.
+/// Removes as many as possible, and fails if anything could not be removed.
 fn remove(store: &ImageStore, names: &[String], force: bool) -> ExitCode {
     let mut end = ExitCode::SUCCESS;
     for name in names {
@@ -196,7 +196,7 @@ fn remove(store: &ImageStore, names: &[String], force: bool) -> ExitCode {
 
 fn remove_one(store: &ImageStore, name: &str, force: bool) -> Result<(), Error> {
     let image = store.resolve(name)?;
-    // One that is built in can never be removed, whoever uses it.
+    // A built-in image can never be removed, whether or not it is in use.
     if !force && !image.is_built_in() {
         let containers = store.leases()?.iter().filter(|lease| lease.image == image.id).count();
         if containers > 0 {
@@ -232,8 +232,8 @@ fn pull(
     say(&format!("pulled {name} ({}, {})", image.short_id(), table::size(image.size)))
 }
 
-/// The credentials for this image: of the file that was given, else of the files that others leave behind. A file
-/// that was not asked for cannot keep a public image away.
+/// Returns the credentials for an image: from the given file, else from the files that docker and podman leave behind.
+/// A broken file that was not asked for must not prevent the pull of a public image.
 fn credentials(name: &ImageName, authfile: Option<&Path>) -> Result<Auth, Error> {
     if let Some(path) = authfile {
         let json =
@@ -264,7 +264,7 @@ fn describe(image: &Image) -> String {
     format!("{} ({}, {})", clean(&names), image.short_id(), table::size(image.size))
 }
 
-/// Prints to standard output. That nobody reads it is no failure.
+/// Prints to standard output. A reader that is gone is not a failure.
 fn say(text: &str) -> Result<(), Error> {
     match writeln!(anstream::stdout(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -1,4 +1,4 @@
-//! `rubelet logs`: what containers have written.
+//! `rubelet logs`: prints what containers have written.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::logs::{
 use crate::pods::{NotOne, Pods};
 use crate::summary::now;
 
-/// How often to look for more.
+/// How often to check for more output.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// After so many looks that found nothing, whether there will be any more is asked.
+/// The number of checks without new output after which the agent is asked whether there will be any.
 const ASK_AFTER: u32 = 10;
 
 /// The arguments of `rubelet logs`.
@@ -105,15 +105,15 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 /// What was found of a pod.
 struct Found {
-    /// Nobody, if no agent runs.
+    /// The agent, if one is running.
     agent: Option<AgentClient>,
-    /// Empty, if no agent says.
+    /// The UID of the pod; empty without an agent to ask.
     uid: String,
-    /// Its logs.
+    /// The folder with its logs.
     folder: PathBuf,
     /// Its containers, the default one first.
     names: Vec<String>,
-    /// Those that have ended and wait to be started again: their newest instance is the previous one.
+    /// Containers that have ended and wait for a restart: their newest log is that of the previous instance.
     between: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
         (false, []) if args.follow => 0,
         (false, []) => return Err(LogsError::Nothing(name)),
     };
-    // No age at all is no limit, as for kubectl.
+    // A zero age means no limit, as in kubectl.
     let since = args.since.filter(|age| !age.is_zero()).and_then(|age| now().checked_sub(age).ok());
     let style = Style { since, timestamps: args.timestamps, ..Style::default() };
     let shown = Shown { printer: Printer::new(style), agent, uid, container: name };
@@ -181,10 +181,10 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
     }
 }
 
-/// Shows a log, and what it takes to know when there will be no more of it.
+/// Prints a log, and knows when there will be no more of it.
 struct Shown {
     printer: Printer,
-    /// Nothing is asked of an agent that was not there.
+    /// `None` if no agent was running at the start; then none is asked later either.
     agent: Option<AgentClient>,
     uid: String,
     container: String,
@@ -201,7 +201,7 @@ impl Shown {
         screen.result()
     }
 
-    /// Goes on until the container writes no more.
+    /// Follows the log until the container writes no more.
     async fn follow(mut self, folder: &Path, from: u32, tail: Option<usize>) -> Result<(), LogsError> {
         let unreadable = |source| LogsError::Unreadable { path: folder.to_owned(), source };
         let mut tail = Tail::new(folder.to_owned(), from, tail);
@@ -227,8 +227,8 @@ impl Shown {
         }
     }
 
-    /// Whether the container writes no more. An agent that does not answer may be back soon; where none ever was, the
-    /// logs of a pod go with it.
+    /// Whether the container writes no more. An agent that does not answer may be back soon. If there never was one,
+    /// the log is complete once the logs of the pod are gone.
     async fn is_over(&self, are_logs_gone: bool) -> bool {
         let Some(agent) = &self.agent else { return are_logs_gone };
         match agent.pod(&self.uid).await {
@@ -239,7 +239,7 @@ impl Shown {
     }
 }
 
-/// Standard output and standard error, as long as somebody reads them.
+/// Standard output and standard error, for as long as somebody reads them.
 #[derive(Default)]
 struct Screen {
     failure: Option<io::Error>,
@@ -278,7 +278,7 @@ impl Screen {
         self.failure.is_some()
     }
 
-    /// Whether all could be printed, for as long as somebody read it.
+    /// Returns whether everything could be printed. A reader that is gone is not a failure.
     fn result(self) -> Result<(), LogsError> {
         match self.failure {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(LogsError::Unprintable(error)),

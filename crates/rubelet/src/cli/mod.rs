@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: one file per command.
 
 mod completions;
 mod describe;
@@ -70,7 +70,7 @@ enum Command {
 }
 
 pub(crate) fn main() -> ExitCode {
-    // First of all: a shim must not pay for a command line that it does not have.
+    // This comes first: a shim must not pay for parsing a command line that is not its own.
     if let Some(code) = rubelet_runtime::embedded::shim::intercept() {
         return code;
     }
@@ -92,13 +92,14 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Containers must be able to reach what we make for them, whoever they run as and whatever whoever started us has for a umask.
+/// Sets the umask. Containers must be able to access the files that are created for them, whatever user they run as and
+/// whatever umask this process has inherited.
 fn set_umask() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
 }
 
-/// Runs a command that waits more than it works. What is stuck, as a printer in a pipe that nobody reads, does not keep it
-/// from ending.
+/// Runs a command that mostly waits. A task that is stuck, such as a printer in a pipe that nobody reads, does not keep
+/// the process from ending.
 fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
@@ -110,12 +111,12 @@ fn on_one_thread(work: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
-/// Shows a text, if anybody reads it.
+/// Prints a text. A reader that is gone is not a failure.
 fn show(text: &str) -> io::Result<()> {
     pass_on(text.as_bytes(), &mut anstream::stdout())
 }
 
-/// Writes all of it, if anybody reads it.
+/// Writes all bytes. A reader that is gone is not a failure.
 fn pass_on(bytes: &[u8], out: &mut impl io::Write) -> io::Result<()> {
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -123,7 +124,7 @@ fn pass_on(bytes: &[u8], out: &mut impl io::Write) -> io::Result<()> {
     }
 }
 
-/// Shows a text, and ends with it.
+/// Prints a text, and returns the exit code for it.
 fn end_with(text: &str) -> ExitCode {
     match show(text) {
         Ok(()) => ExitCode::SUCCESS,
@@ -135,8 +136,8 @@ fn cannot_print(error: &io::Error) -> String {
     format!("cannot print: {error}")
 }
 
-/// Says what went wrong, on standard error, and how the command ends for it. A pipe that nobody reads does not keep it from
-/// ending.
+/// Prints an error on standard error, and returns the exit code for it. A pipe that nobody reads does not keep the
+/// process from ending.
 fn fail(failure: Failure, error: &dyn Display) -> ExitCode {
     let log = Log::default();
     log.start_on_stderr();
@@ -157,7 +158,7 @@ mod tests {
 
     use clap::{CommandFactory, Parser as _};
 
-    /// Takes everything, and fails when it is to be flushed.
+    /// A writer that accepts everything, and fails when it is flushed.
     struct Full(io::ErrorKind);
 
     impl io::Write for Full {

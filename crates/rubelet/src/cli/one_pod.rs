@@ -13,7 +13,7 @@ pub(super) struct OnePod {
 }
 
 impl OnePod {
-    /// How it is called, by both of them.
+    /// Returns the name of the pod, made from both arguments.
     pub(super) fn name(&self) -> PodName {
         self.pod.clone().in_namespace(self.namespace.as_deref())
     }

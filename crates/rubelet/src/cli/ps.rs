@@ -1,4 +1,4 @@
-//! `rubelet ps`: the pods of this machine.
+//! `rubelet ps`: lists the pods of this machine.
 
 use std::process::ExitCode;
 
@@ -122,7 +122,7 @@ fn narrow(row: &Row, now: Timestamp) -> [String; 6] {
 
 fn wide(row: &Row, now: Timestamp) -> [String; 9] {
     let [namespace, name, ready, status, restarts, age] = narrow(row, now);
-    // A sentence, and the last column: nothing stands where there is none.
+    // The last column is free text, and empty instead of `<none>` where there is nothing to say.
     let detail = row.detail.clone().unwrap_or_default();
     let or_none = |text: &str| if text.is_empty() { "<none>".to_owned() } else { text.to_owned() };
     [namespace, name, ready, status, restarts, age, or_none(&row.ip), or_none(&row.node), detail]

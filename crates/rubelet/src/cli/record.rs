@@ -1,4 +1,4 @@
-//! `rubelet record`: everything that a PLEG is told, into a file.
+//! `rubelet record`: writes every input of a PLEG into a file.
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -49,7 +49,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> ExitCode {
     rubelet_runtime::memory::map_only_what_is_touched();
     output::never_stops_this_thread();
-    // Nobody may read what is said of it, which is no reason not to record, or not to end.
+    // Perhaps nobody reads the messages; that must neither prevent the recording nor delay its end.
     let log = Log::default();
     log.start_on_stderr();
     let code = super::on_one_thread(async {
@@ -94,10 +94,10 @@ async fn record(args: &Args, log: &Log) -> Result<(), (Failure, String)> {
     tokio::select! {
         () = told_to_end => {}
         () = time_is_over => {}
-        // What cannot be written is not worth waiting for; why not is told below.
+        // A recording that cannot be written is not worth continuing; the reason is reported below.
         _ = trouble.wait_for(Option::is_some) => {}
         () = count_events(&mut events, &mut count) => {}
-        // A runtime may stand still with those who do not read its events.
+        // A runtime may block on a client that does not read its events.
         never = standstill::whenever_asked(&mut pleg, &found.client, &stood_still) => match never {},
     }
     pleg.stop().await;

@@ -1,4 +1,4 @@
-//! `rubelet replay`: a recording, played again.
+//! `rubelet replay`: plays back a recording.
 
 use std::fs::File;
 use std::io::{self, BufReader, Write as _};
@@ -61,7 +61,7 @@ impl Until {
         }
     }
 
-    /// The moment by the recording's clock, if this was its first reading and that the last one before it.
+    /// Converts it to a stamp of the recording's clock, given the first reading of that clock and the last one so far.
     fn stamp(self, first: Now, last: Now) -> Stamp {
         match self {
             Self::Moment(moment) => {
@@ -80,9 +80,9 @@ impl Until {
     }
 }
 
-/// Why it ended early.
+/// Why the replay ended early.
 enum Trouble {
-    /// It is a folder, with these in it.
+    /// The path is a folder, with these files in it.
     Folder(Vec<String>),
     File(io::Error),
     Print(io::Error),
@@ -181,7 +181,7 @@ fn replay(args: &Args) -> Result<(), Trouble> {
     ended
 }
 
-/// What to expect of a recording by these rules, if they are not ours.
+/// Says what to expect of a recording that was made under other rules than the current ones.
 fn other_rules(rules: u32) -> Option<String> {
     (rules != RULES).then(|| {
         format!(
@@ -191,7 +191,7 @@ fn other_rules(rules: u32) -> Option<String> {
     })
 }
 
-/// The moment that was asked for, but none after the end of the recording: of that it says nothing.
+/// Returns the stamp that was asked for, but none after the end of the recording, which says nothing about later times.
 fn as_of(until: Option<Until>, first: Option<Now>, last: Now, has_more: bool) -> Stamp {
     match until {
         Some(until) if has_more => until.stamp(first.unwrap_or(last), last),

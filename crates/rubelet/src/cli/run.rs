@@ -1,4 +1,4 @@
-//! `rubelet run`: the arguments, and how they become a run.
+//! `rubelet run`: the arguments, and how they become a plan.
 
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
@@ -96,7 +96,7 @@ fn label(text: &str) -> Result<(String, String), &'static str> {
     }
 }
 
-/// What is wrong with manifests is told in its own way, once.
+/// The problems of manifests are not logged, because they are printed separately, once.
 const USUAL_LOG: &str = "warn,rubelet_agent::source=off";
 
 pub(super) fn run(args: &Args) -> ExitCode {
@@ -121,17 +121,17 @@ pub(super) fn run(args: &Args) -> ExitCode {
     failure.map_or(ExitCode::SUCCESS, ExitCode::from)
 }
 
-/// What a run that ended in this way is for whoever started it.
+/// The exit code for a run that has ended in this way.
 fn failure_of(ended: Ended, once: bool) -> Option<Failure> {
     match ended {
-        // Nobody knows how its pods would have ended.
+        // How its pods would have ended is unknown.
         Ended::Told if once => Some(Failure::Pods),
         Ended::Told | Ended::AllSucceeded => None,
         Ended::SomeFailed => Some(Failure::Pods),
     }
 }
 
-/// How the run ended, or why there was none.
+/// Runs the agent, and returns how the run ended, or why it could not start.
 fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> {
     let config = match &args.config {
         Some(path) => FileConfig::load(path)
@@ -156,20 +156,20 @@ fn run_with(args: &Args, remarks: &Remarks) -> Result<Ended, (Failure, String)> 
     set_umask();
     rubelet_runtime::memory::share_one_heap();
     rubelet_runtime::memory::map_only_what_is_touched();
-    // One thread: nothing here computes for long or blocks (`off_thread`), so a second one would only cost wake-ups. The HTTP
-    // server has a thread of its own.
+    // One thread is enough: nothing here computes for long or blocks (`off_thread`), so a second one would only cost
+    // wake-ups. The HTTP server has a thread of its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| (Failure::System, error.to_string()))?;
     let ended = runtime.block_on(run_plan(plan));
-    // What still waits for a disk or a child must not keep us from ending.
+    // Tasks that still wait for a disk or a child process must not keep this process from ending.
     runtime.shutdown_background();
     ended.map_err(|error| (failure(&error), error.to_string()))
 }
 
 impl Args {
-    /// What to run: the command line first, then the file, then what is usual.
+    /// Combines the command line, the configuration file and the defaults, in this order of precedence.
     fn plan(&self, named: Option<Endpoint>, file: FileConfig, remarks: Remarks) -> Plan {
         let usual = Listen(Some(SocketAddr::from(([127, 0, 0, 1], 10255))));
         let paths = self.paths.iter().cloned();
@@ -212,7 +212,7 @@ impl Args {
     }
 }
 
-/// Runtimes are told where logs go, and do not know where the agent was started.
+/// Makes a path absolute: runtimes get the paths of log files, and do not know the agent's working directory.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }

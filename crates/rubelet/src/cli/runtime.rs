@@ -1,4 +1,4 @@
-//! `rubelet runtime`: the embedded runtime alone, for crictl, a kubelet, or another agent.
+//! `rubelet runtime`: runs the embedded runtime alone, for crictl, a kubelet, or another agent.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     };
     let log = Log::default();
     log_to(log.clone());
-    // Before the first thread.
+    // This must happen before the first thread starts.
     let root = match Root::become_root(&mut options) {
         Ok(root) => root,
         Err(error) => return fail(Failure::System, &error),
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         Err(error) => return fail(Failure::System, &error),
     };
     let served = runtime.block_on(serve(options.clone(), stop()));
-    // With it ends every task that holds the data folder.
+    // This ends every task that uses the data folder.
     drop(runtime);
     root.release(&options);
     if let Err(error) = &served {
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     served.map_or_else(|_| Failure::System.into(), |()| ExitCode::SUCCESS)
 }
 
-/// Coloured on a terminal only; `RUST_LOG` says how much.
+/// Sets up logging, coloured on a terminal only; `RUST_LOG` sets the level.
 fn log_to(log: Log) {
     let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let filter = tracing_subscriber::EnvFilter::builder()
@@ -75,7 +75,7 @@ fn log_to(log: Log) {
         .init();
 }
 
-/// Ready when somebody wants us to end. Containers go on.
+/// Waits for a request to end. Containers keep running.
 async fn stop() {
     let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
         return std::future::pending().await;

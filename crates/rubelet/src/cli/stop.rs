@@ -1,4 +1,4 @@
-//! `rubelet stop`: ends pods.
+//! `rubelet stop`: stops pods.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::local::{
 use crate::log::remark;
 use crate::pods::{NotChosen, PodName, Pods, Row};
 
-/// How often to look whether pods have ended.
+/// How often to check whether pods have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The arguments of `rubelet stop`.
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-/// Ends pods; gives how many.
+/// Stops pods, and returns how many.
 async fn stop(args: &Args) -> Result<usize, NotChosen> {
     let local = args.local.reach(Need::Folder).await?;
     let pods = Pods::of(&local).await?;
@@ -67,14 +67,14 @@ async fn stop(args: &Args) -> Result<usize, NotChosen> {
     if let Local::Runtime(lone) = &local {
         rows.extend(args.local.only_in_folder(lone).await?.into_iter().map(Row::of_folder));
     }
-    // What others made in a shared runtime is not ours to end.
+    // In a shared runtime, pods that others have created must not be stopped.
     let is_ours = |row: &&Row| matches!(local, Local::Agent(_)) || args.local.made(&row.uid);
     let wanted: Vec<&Row> = match &args.pod {
         Some(name) => {
             let name = name.clone().in_namespace(args.namespace.as_deref());
             let node = local.node_name();
             let ours: Vec<&Row> = name.find_all(&rows, &node)?.into_iter().filter(is_ours).collect();
-            // Unless it is the only one that can be meant.
+            // A pod of somebody else is chosen only if no other can be meant.
             if ours.is_empty() { vec![name.find(&rows, &node)?] } else { ours }
         }
         None => {
@@ -104,7 +104,7 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
             let told = pods.iter().find(|info| info.pod.metadata.uid.as_deref() == Some(row.uid.as_str()));
             let is_over = match told {
                 Some(info) => info.stage == "terminated",
-                // Or it is one that an agent that was started anew does not know yet: then it says so.
+                // A restarted agent may not know the pod yet; it then answers with an error.
                 None => agent.pod(&row.uid).await?.is_none(),
             };
             if is_over { has_ended(row) } else { running.push(row) }
@@ -117,7 +117,7 @@ async fn stop_by_agent(agent: &AgentClient, args: &Args, wanted: &[&Row]) -> Res
     }
 }
 
-/// Ends all of them at the same time, each in the time that its pod gave it, and tells of each when it has ended.
+/// Stops all pods at the same time, each within its own grace period, and reports each one when it has ended.
 async fn stop_in_runtime(
     lone: &LoneRuntime,
     args: &Args,
@@ -134,7 +134,7 @@ async fn stop_in_runtime(
             ended.map_err(|error| not_ended(error.into()))?;
         }
         if !args.local.made(&row.uid) {
-            // Nobody but the runtime knows of it.
+            // Nothing but the runtime knows of this pod.
         } else if let Some(cleaner) = cleaner {
             cleaner.remove(&row.uid).await.map_err(|error| not_ended(EndError::Runs(error)))?;
         } else if !may_clean_up {
@@ -146,7 +146,7 @@ async fn stop_in_runtime(
         has_ended(row);
         Ok(())
     });
-    // Whatever happens to one of them, the others are ended.
+    // Even if one pod fails to stop, the others are stopped.
     let not_ended: Vec<_> = join_all(ends).await.into_iter().filter_map(Result::err).collect();
     if may_clean_up {
         args.local.remove_dead_links();
@@ -191,7 +191,8 @@ async fn end_in_runtime(
     Ok(())
 }
 
-/// Where a pod can be reached from here, for its hooks. One that needs that and does not find it fails by itself.
+/// Returns the addresses at which a pod can be reached from here, for its hooks. A hook that needs one and finds none
+/// fails on its own.
 async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
     let ready = pod.sandboxes.iter().find(|sandbox| sandbox.state == SandboxState::Ready);
     let Some(sandbox) = ready else { return Vec::new() };
@@ -203,7 +204,7 @@ async fn addresses(client: &RuntimeClient, pod: &RuntimePod) -> Vec<IpAddr> {
 }
 
 fn has_ended(row: &Row) {
-    // It has, whether or not that can be shown.
+    // The pod has stopped, whether or not that can be printed.
     let _ = super::show(&(clean(&format!("{} stopped", row.full_name())) + "\n"));
 }
 
@@ -250,7 +251,7 @@ mod tests {
             assert_eq!(stop(&args).await.expect("ended"), 1);
             assert_eq!(folder.exists(), name == "held");
             fs::remove_dir_all(&folder).ok();
-            // The agent is gone.
+            // The agent ends.
             rustix::fs::flock(&agent, rustix::fs::FlockOperation::Unlock).expect("ours");
         }
     }
@@ -280,7 +281,7 @@ mod tests {
             names
         };
         let data = dir.path().to_str().expect("a text");
-        // It may be in its own runtime, of which this one knows nothing.
+        // The pod may be in the agent's own runtime, which this runtime knows nothing about.
         let line = ["stop", "--all", "--data-dir", data, "-r", &runtime.endpoint()];
         assert_eq!(stop(&Line::parse_from(line).args).await.expect("nothing to do"), 0);
         assert_eq!(left(&folders), ["nameless", "one", "three", "two"]);
@@ -290,7 +291,7 @@ mod tests {
             (&["--all"], &[], &[]),
         ];
         for (what, folders_left, logs_left) in steps {
-            // The lock is kept until this process ends: the next one is another.
+            // The lock is held until this process ends, so the next command needs a new file.
             let _ = fs::remove_file(dir.path().join("agent.lock"));
             let line = [&["stop", "--data-dir", data], what].concat();
             assert!(stop(&Line::parse_from(line).args).await.expect("ended") > 0, "{what:?}");

@@ -1,10 +1,10 @@
-//! Pods for the tests of commands that no agent has made.
+//! Pods that no agent has created, for the tests of commands.
 
 use rubelet_cri::{Metrics, Options, RuntimeClient, v1};
 use rubelet_model::ContainerId;
 use rubelet_runtime::synthetic::Handle;
 
-/// A pod `shop/hand` with a running container `c`, without labels, as if made by hand.
+/// Creates a pod `shop/hand` with a running container `c`, without labels, as if made by hand.
 pub(super) async fn pod_by_hand(runtime: &Handle) -> (RuntimeClient, ContainerId) {
     runtime.world(|world| world.add_image("i", 1));
     let endpoint = runtime.endpoint().parse().expect("an endpoint");

@@ -135,13 +135,13 @@ fn environment(sheet: &mut Sheet, pod: &Pod, container: &Container) {
     sheet.line("Environment:");
     sheet.indented(|sheet| {
         for variable in variables {
-            // One that is empty is there, too.
+            // A variable with an empty value is listed as well.
             sheet.list(&variable.name, value(pod, container, variable).split('\n').map(ToOwned::to_owned));
         }
     });
 }
 
-/// A value, or where it comes from. What is secret stays so.
+/// Returns the value, or where it comes from. Secret values are not shown.
 fn value(pod: &Pod, container: &Container, variable: &EnvVar) -> String {
     let Some(source) = &variable.value_from else {
         return variable.value.clone().unwrap_or_default();
@@ -169,8 +169,8 @@ fn value(pod: &Pod, container: &Container, variable: &EnvVar) -> String {
     }
 }
 
-/// What a container may use or has asked for, as its environment has it; without a limit that is what the node has, which only the
-/// agent knows.
+/// Returns a container's limit or request, as its environment shows it. Without a limit that is the capacity of the
+/// node, which only the agent knows.
 fn amount(pod: &Pod, container: &Container, field: &ResourceFieldSelector) -> String {
     let (node, objects) = (NodeFacts::default(), Objects::default());
     let facts = PodFacts { pod, objects: &objects, node: &node, pod_ips: &[] };

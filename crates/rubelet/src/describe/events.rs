@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 use super::sheet::table;
 use crate::summary::span;
 
-/// Events as kubectl shows them at the end of a description: oldest first, and how often.
+/// Formats events as kubectl does at the end of a description: oldest first, with their counts.
 pub(super) fn events_table(events: &[Event], now: Timestamp) -> String {
     let rows: Vec<[String; 5]> = events.iter().map(|event| row(event, now)).collect();
     table(["Type", "Reason", "Age", "From", "Message"], &rows)
@@ -18,7 +18,7 @@ fn row(event: &Event, now: Timestamp) -> [String; 5] {
     [text(&event.type_), text(&event.reason), event_age(event, now), from(event), message]
 }
 
-/// When it last happened; of something that happens again and again also how often, and for how long by now.
+/// Returns how long ago an event last happened and, if it has been repeated, also how often and for how long.
 pub(crate) fn event_age(event: &Event, now: Timestamp) -> String {
     let ago = |time: &Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
         time.as_ref().map(|time| span(time.0, now)).unwrap_or_default()

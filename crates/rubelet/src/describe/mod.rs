@@ -1,4 +1,5 @@
-//! All that is known of a pod, as `kubectl describe pod` would say it. Pure: a pod, its events and the time in; words out.
+//! Everything known about a pod, in the form of `kubectl describe pod`. Pure: from a pod, its events and the time to a
+//! text.
 
 mod container;
 mod events;
@@ -22,7 +23,7 @@ use sheet::Sheet;
 
 const NONE: &str = "<none>";
 
-/// What an agent tells of a pod.
+/// Describes a pod that an agent reports.
 pub(crate) fn told(info: &PodInfo, now: &Zoned) -> String {
     let PodInfo { pod, stage, events } = info;
     let (spec, status) = (pod.spec.clone().unwrap_or_default(), pod.status.clone().unwrap_or_default());
@@ -78,7 +79,7 @@ fn about(sheet: &mut Sheet, pod: &Pod, spec: &PodSpec, status: &PodStatus, stage
         "Annotations",
         metadata.annotations.iter().flatten().map(|(key, value)| format!("{key}: {}", one_line(value))),
     );
-    // What ps says of it, if that tells more than the phase.
+    // The status that `ps` shows is added if it says more than the phase.
     let status_line = if shown == phase { phase } else { format!("{phase} ({shown})") };
     sheet.fields(&[
         ("Status", status_line),
@@ -158,7 +159,7 @@ fn toleration(toleration: &Toleration) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// What a runtime alone can tell.
+/// Describes a pod that only the runtime reports.
 pub(crate) fn seen(pod: &RuntimePod) -> String {
     let mut sheet = Sheet::new(TimeZone::UTC);
     sheet.fields(&[
@@ -182,7 +183,7 @@ pub(crate) fn seen(pod: &RuntimePod) -> String {
     sheet.finish()
 }
 
-/// A text of several lines in one.
+/// Joins the lines of a text.
 fn one_line(text: &str) -> String {
     text.trim_end().replace('\n', "\\n")
 }

@@ -1,4 +1,4 @@
-//! A probe in a line: `http-get http://:8080/healthz delay=0s timeout=1s period=10s #success=1 #failure=3`.
+//! A probe in one line: `http-get http://:8080/healthz delay=0s timeout=1s period=10s #success=1 #failure=3`.
 
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

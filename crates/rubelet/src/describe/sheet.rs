@@ -1,4 +1,4 @@
-//! Lines below each other: indented, with values in a column.
+//! Indented lines, with values in a column.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::clean::clean;
 use crate::columns::width;
 
-/// How far a step goes in.
+/// The indentation of one level.
 const STEP: usize = 2;
-/// Values of one level start here, at least.
+/// The minimum column at which the values of a level start.
 const COLUMN: usize = 16;
 
-/// Lines below each other.
+/// Indented lines.
 #[derive(Debug)]
 pub(super) struct Sheet {
     text: String,
@@ -22,12 +22,12 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// For readers who live there.
+    /// Creates an empty sheet for readers in this time zone.
     pub(super) fn new(zone: TimeZone) -> Self {
         Self { text: String::new(), indent: 0, zone }
     }
 
-    /// A moment as kubectl writes it; nothing if there is none.
+    /// Formats a time as kubectl does; empty if there is none.
     pub(super) fn moment(&self, at: Option<&Time>) -> String {
         let zoned = at.map(|at| at.0.to_zoned(self.zone.clone()));
         zoned.map(|at| at.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()).unwrap_or_default()
@@ -37,25 +37,25 @@ impl Sheet {
         self.text
     }
 
-    /// One line.
+    /// Adds one line.
     pub(super) fn line(&mut self, line: &str) {
         let indent = self.indent;
         let _ = writeln!(self.text, "{}", format!("{:indent$}{}", "", clean(line)).trim_end());
     }
 
-    /// All lines of a text.
+    /// Adds all lines of a text.
     pub(super) fn lines(&mut self, text: &str) {
         text.lines().for_each(|line| self.line(line));
     }
 
-    /// Names and values; those without a value are left out, those of several lines go below their name.
+    /// Adds names and values. Empty values are left out, and values with several lines go below their names.
     pub(super) fn fields(&mut self, fields: &[(&str, String)]) {
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
             self.field(name, value);
         }
     }
 
-    /// A name and its value, also if that is empty.
+    /// Adds a name and its value, even if that is empty.
     pub(super) fn field(&mut self, name: &str, value: &str) {
         let width = column(name);
         if value.trim_end().contains('\n') {
@@ -66,7 +66,7 @@ impl Sheet {
         }
     }
 
-    /// A name and values, the first beside it and the others below.
+    /// Adds a name and values, the first beside it and the others below.
     pub(super) fn list(&mut self, name: &str, values: impl Iterator<Item = String>) {
         let mut title = format!("{name}:");
         let width = column(name);
@@ -81,7 +81,7 @@ impl Sheet {
         }
     }
 
-    /// What is written goes in by a step.
+    /// Indents what `write` adds by one level.
     pub(super) fn indented(&mut self, write: impl FnOnce(&mut Self)) {
         self.indent += STEP;
         write(self);
@@ -89,12 +89,12 @@ impl Sheet {
     }
 }
 
-/// How much of a line the name of a field takes.
+/// Returns the width of the name column for this name.
 fn column(name: &str) -> usize {
     width(COLUMN.max(name.len() + 3) - 1)
 }
 
-/// Rows below a header, as kubectl has them inside a description.
+/// Formats rows below a header, as kubectl does within a description.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let header = header.map(str::to_owned);
     let rule = header.clone().map(|name| "-".repeat(name.len()));

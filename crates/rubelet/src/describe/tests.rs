@@ -1,4 +1,4 @@
-//! The words of descriptions.
+//! The texts of descriptions.
 
 use k8s_openapi::api::core::v1::Event;
 use serde_json::json;

@@ -49,7 +49,7 @@ fn projection(sheet: &mut Sheet, source: &VolumeProjection) {
     }
 }
 
-/// An object, and which of its keys go where, if not all go where their name says.
+/// Adds an object, and which of its keys go to which paths, unless all of them go to a path of the same name.
 fn named(sheet: &mut Sheet, title: &str, name: &str, optional: Option<bool>, keys: Option<&[KeyToPath]>) {
     sheet.field(title, name);
     sheet.field("Optional", &optional.unwrap_or(false).to_string());
@@ -67,7 +67,7 @@ fn files(sheet: &mut Sheet, files: Option<&[DownwardAPIVolumeFile]>) {
     items(sheet, all.iter().map(|(what, path)| (what.as_str(), *path)));
 }
 
-/// What goes where.
+/// Adds which key goes to which path.
 fn items<'a>(sheet: &mut Sheet, items: impl Iterator<Item = (&'a str, &'a str)>) {
     let mut items = items.peekable();
     if items.peek().is_some() {

@@ -1,4 +1,4 @@
-//! What a running agent says of itself and of its pods, and what that means.
+//! What a running agent reports about itself and its pods, and what that means.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::http::{AgentReport, CallReport};
 use crate::local::PodInfo;
 use crate::summary::{Mood, Summary};
 
-/// Everything that only an agent knows.
+/// Facts that only an agent knows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentFacts {
-    /// The folder by which it was found.
+    /// The folder through which it was found.
     pub(crate) place: String,
     pub(crate) report: AgentReport,
     pub(crate) pods: Vec<PodFacts>,
 }
 
-/// How the agent sees one of its pods.
+/// The agent's view of one of its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodFacts {
     pub(crate) name: String,
-    /// The one word that tells most.
+    /// The one-word status.
     pub(crate) status: String,
     pub(crate) detail: Option<String>,
-    /// The image that is being fetched, and for how long.
+    /// The image that is being pulled, and for how long.
     pub(crate) pulling: Option<(String, Duration)>,
-    /// For how long it has been ending after the time that it was given.
+    /// How long ago it should have ended, if its grace period is over.
     pub(crate) overdue: Option<Duration>,
 }
 
-/// An image that takes longer than this is worth a word.
+/// A pull that takes longer than this is reported.
 const SLOW_PULL: Duration = Duration::from_secs(120);
-/// A pod that has not ended so long after its grace period is worth a word.
+/// A pod that has not ended this long after its grace period is reported.
 const SLOW_END: Duration = Duration::from_secs(60);
-/// A call that has not been answered so long after it should have been is worth a word.
+/// A call that has not been answered this long after it should have been is reported.
 const CALL_HANGS: Duration = Duration::from_secs(30);
-/// A probe that is so late is worth a word.
+/// A probe that is this late is reported.
 const LATE_PROBE: Duration = Duration::from_secs(5);
 
 impl PodFacts {
-    /// What an agent tells of a pod, at this moment by its clock.
+    /// Extracts the facts from what an agent reports about a pod, at this time by the agent's clock.
     pub(super) fn of(info: &PodInfo, now: i64) -> Self {
         let status = info.pod.status.clone().unwrap_or_default();
         let summary = Summary::of(&info.pod, &status, &info.stage);
@@ -68,7 +68,7 @@ impl PodFacts {
         let grace =
             info.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        // An older one is of a container that was restarted before.
+        // An older event is from an earlier restart of a container.
         let killed = info.events.iter().filter(|event| is(event, "Killing")).map(age).min();
         let overdue = killed.filter(|_| info.stage == "terminating").and_then(|age| age.checked_sub(grace));
         Self { name: summary.name, status: summary.status, detail: summary.detail, pulling, overdue }
@@ -168,7 +168,7 @@ impl AgentFacts {
         ));
     }
 
-    /// Calls by which the agent acts on a pod: those that only look are the PLEG's.
+    /// Finds calls that act on pods and hang. Calls that only read are made by the PLEG.
     fn calls_that_hang(&self, findings: &mut Vec<Finding>) {
         let is_late = |call: &&CallReport| {
             call.granted.is_some_and(|granted| call.age >= granted.saturating_add(CALL_HANGS))
@@ -246,7 +246,7 @@ fn call_hangs(call: &CallReport) -> Finding {
     }
 }
 
-/// The first few, and how many more there are.
+/// Lists the first few, and says how many more there are.
 fn first_of(all: &[String], between: &str) -> String {
     let mut text = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(between);
     if all.len() > NAMED {

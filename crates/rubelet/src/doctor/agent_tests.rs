@@ -1,4 +1,4 @@
-//! The words for what an agent says, fact by fact.
+//! The texts for what an agent reports, fact by fact.
 
 use super::super::render::text;
 use super::super::{Facts, diagnose};
@@ -15,7 +15,7 @@ fn pod(name: &str, status: &str, detail: Option<&str>) -> PodFacts {
     }
 }
 
-/// What is said of an agent that is well but for this.
+/// The text about an agent that is well except for this change.
 fn words(change: impl FnOnce(&mut AgentFacts)) -> String {
     let mut agent = AgentFacts {
         place: "/var/lib/rubelet".to_owned(),

@@ -1,4 +1,4 @@
-//! Calls that do not answer, or not as they should.
+//! Calls that are not answered, or not properly.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::facts::{Facts, Lists, Unanswered};
 use super::finding::{Finding, Severity, one_by_one, some_names};
 use super::inspections;
 
-/// Both lists together take no longer than this on a node that is well.
+/// On a healthy node, both lists together take no longer than this.
 const SLOW_LIST: Duration = Duration::from_secs(1);
-/// What has not been answered for so long hangs. As for a watch: slow runtimes take a second or two.
+/// A call without an answer for this long hangs. The limit is that of a watch: slow runtimes take a second or two.
 pub(super) const HANGS: Duration = Duration::from_secs(3);
-/// The largest message that runtimes send, and that most clients take.
+/// The largest message that runtimes send, and that most clients accept.
 const MESSAGE_LIMIT: usize = 16 << 20;
-/// So many dead containers are more than any clean-up leaves.
+/// More dead containers than any clean-up leaves.
 const MANY_DEAD: usize = 1_000;
 
 const TOO_LARGE: &str = "remove dead containers (crictl rm, or the kubelet's maximum-dead-containers) and look for \
@@ -33,14 +33,14 @@ pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.extend(list_trouble);
         return;
     };
-    // A list that does not answer is why, and says more.
+    // A list that hangs is the cause, and its finding says more.
     let pleg_stands = if list_trouble.is_none() { pleg_trouble(facts, report) } else { None };
     findings.extend(list_trouble.or(pleg_stands));
     findings.extend(one_by_one(&report.health.hung_looks, hung_look, more_hung_looks));
     inspections::judge(facts, report, findings);
 }
 
-/// Why there is no list, from whoever has waited for it: the PLEG, or we.
+/// Says why there is no list, as experienced by whichever waited for it: the PLEG or the doctor itself.
 fn list_trouble(facts: &Facts) -> Option<Finding> {
     let health = facts.report.as_ref().map(|report| &report.health);
     if let Some(call) = health.and_then(|health| health.list_call.as_ref()).filter(|call| call.age >= HANGS) {
@@ -82,7 +82,7 @@ fn list_fails(evidence: String) -> Finding {
     }
 }
 
-/// There was no time to tell a slow runtime from one that hangs.
+/// There was too little time to tell a slow runtime from one that hangs.
 pub(super) fn too_short(call: &str, waited: Duration) -> Finding {
     Finding {
         name: "tooShort",
@@ -93,7 +93,7 @@ pub(super) fn too_short(call: &str, waited: Duration) -> Finding {
     }
 }
 
-/// The runtime does not say how it is.
+/// The runtime does not report its status.
 pub(super) fn unanswered_status(unanswered: &Unanswered) -> Finding {
     let evidence = match unanswered {
         Unanswered::Waited { operation, waited } if *waited < HANGS => {
@@ -113,7 +113,7 @@ pub(super) fn unanswered_status(unanswered: &Unanswered) -> Finding {
     }
 }
 
-/// The PLEG itself says that it does not do its work.
+/// The PLEG itself reports that it does not work.
 fn pleg_trouble(facts: &Facts, report: &Report) -> Option<Finding> {
     if report.health.healthy {
         return None;
@@ -138,7 +138,7 @@ fn pleg_trouble(facts: &Facts, report: &Report) -> Option<Finding> {
     })
 }
 
-/// Whether it is slow or hangs, nobody knows: it is not waited for any longer than the list that takes its place.
+/// Whether the look is slow or hangs is unknown: it is waited for no longer than the full list that replaces it.
 fn hung_look(look: &HungLook) -> Finding {
     Finding {
         name: "lookHangs",

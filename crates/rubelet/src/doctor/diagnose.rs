@@ -1,4 +1,4 @@
-//! What the facts mean.
+//! Turns facts into findings.
 
 use pleg::{Failure, GoDuration};
 
@@ -7,12 +7,12 @@ use super::facts::{EndedRuntime, Facts};
 use super::finding::{Finding, Severity};
 use super::streams;
 
-/// The time of day moves by no more than this beside the time that passes.
+/// The wall clock may drift this far from the time that has passed, in seconds.
 const CLOCK_JUMP: f64 = 1.0;
-/// A jump of the time of day is news for so long.
+/// A jump of the wall clock is reported for this long.
 const LATE: std::time::Duration = std::time::Duration::from_secs(3_600);
 
-/// What is wrong, the worst first.
+/// Returns the findings, worst first.
 pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(seen) = &facts.silent_agent {
@@ -53,7 +53,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
             advice: "start it again (rubelet run) and it takes the pods over; if you meant another runtime, name it \
                      with --runtime-endpoint",
         }),
-        // Whatever else it does not do follows from that.
+        // Everything else that does not work follows from this.
         (Some(reason), None) => findings.push(Finding {
             name: "runtimeUnreachable",
             severity: Severity::Problem,
@@ -77,7 +77,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Nobody misses a recording before he needs it.
+/// Reported because a recording is not missed until it is needed.
 fn not_recorded(facts: &Facts) -> Option<Finding> {
     let why = facts.report.as_ref()?.not_recorded.as_ref()?;
     Some(Finding {
@@ -90,7 +90,8 @@ fn not_recorded(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Why no runtime answers, if none does: neither how it is nor what it has. One question alone may be a plugin's fault.
+/// Says why no runtime answers, if neither its status nor its lists are available. If only one call fails, a plugin may
+/// be at fault.
 fn unreachable(facts: &Facts) -> Option<&str> {
     if let Some(reason) = &facts.unreachable {
         return Some(reason);
@@ -100,7 +101,7 @@ fn unreachable(facts: &Facts) -> Option<&str> {
         .lists
         .as_ref()
         .is_some_and(|lists| lists.as_ref().is_err_and(|unanswered| unanswered.not_reached().is_some()));
-    // A runtime that was there when we came, and is gone.
+    // The runtime was there at the start of the examination, and is gone now.
     let lists_ended = facts.report.as_ref().is_some_and(|report| {
         report.health.list_error.as_ref().is_some_and(|error| error.failure == Failure::Unavailable)
     });
@@ -129,7 +130,8 @@ fn conditions(facts: &Facts, findings: &mut Vec<Finding>) {
                 "the runtime reports that it is not ready",
                 "check the runtime's log; if that does not help, restart the runtime",
             ),
-            // Others are the runtime's own, and nobody waits for them: containerd tells of deprecated settings so.
+            // Other conditions are the runtime's own, and nothing depends on them: containerd reports deprecated
+            // settings this way.
             _ => (
                 "runtimeComplains",
                 Severity::Warning,

@@ -1,4 +1,4 @@
-//! What was seen of a runtime.
+//! What was observed of a runtime.
 
 use std::time::Duration;
 
@@ -9,43 +9,43 @@ use super::agent::AgentFacts;
 use super::readers::StalledReader;
 use crate::runtime_kind::RuntimeKind;
 
-/// Everything that a diagnosis is made of.
+/// Everything that a diagnosis is based on.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// Why nothing else is known.
+    /// Why nothing else is known, if so.
     pub(crate) unreachable: Option<String>,
-    /// Its name and version, as it calls itself.
+    /// The name and version that it reports.
     pub(crate) runtime: String,
     pub(crate) endpoint: String,
     pub(crate) kind: RuntimeKind,
-    /// What it says of itself.
+    /// The conditions that it reports.
     pub(crate) conditions: Result<Vec<Condition>, Unanswered>,
-    /// What its lists are like; nothing if nobody asked for them.
+    /// Facts about its lists; `None` if they were not requested.
     pub(crate) lists: Option<Result<Lists, Unanswered>>,
     pub(crate) report: Option<Report>,
-    /// What its events are like; nothing if they were not followed.
+    /// Facts about its events; `None` if they were not followed.
     pub(crate) stream: Option<StreamReport>,
     pub(crate) stalled_readers: Vec<StalledReader>,
-    /// By how much more than it should the time of day has moved while we looked, in seconds.
+    /// How far the wall clock has moved beyond the time that passed during the examination, in seconds.
     pub(crate) clock_jump: f64,
-    /// For how long it was looked at, by us or by the agent.
+    /// How long it was observed, by the doctor or by the agent.
     pub(crate) looked_for: Duration,
-    /// The agent that was asked, if one was.
+    /// The agent that was asked, if any.
     pub(crate) agent: Option<AgentFacts>,
-    /// An agent that runs and does not answer, and what was seen of it.
+    /// What was observed of an agent that runs but does not answer.
     pub(crate) silent_agent: Option<String>,
     /// The socket of an agent that died.
     pub(crate) dead_agent: Option<String>,
-    /// Of an agent that no longer runs.
+    /// The runtime of an agent that no longer runs.
     pub(crate) ended_with_agent: Option<EndedRuntime>,
 }
 
-/// A runtime that has ended with the agent that it was inside of.
+/// An embedded runtime that ended with its agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndedRuntime {
-    /// The folder of both.
+    /// The data folder of both.
     pub(crate) folder: String,
-    /// Whether a container of it has not ended.
+    /// Whether any of its containers is still running.
     pub(crate) is_anything_left: bool,
 }
 
@@ -72,14 +72,15 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// Of a runtime that has not even said what it is, in less time than it takes to tell slow from hung.
+    /// The facts about a runtime that has not even reported its version, in less time than it takes to tell slow from
+    /// hung.
     pub(crate) fn of_silence(endpoint: String, waited: Duration) -> Self {
         let conditions = Err(Unanswered::Waited { operation: Operation::Version, waited });
         Self { endpoint, conditions, looked_for: waited, ..Self::default() }
     }
 }
 
-/// One thing that the runtime says of itself.
+/// One condition that the runtime reports.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) name: String,
@@ -88,17 +89,17 @@ pub(crate) struct Condition {
     pub(crate) message: String,
 }
 
-/// Why a question to the runtime has no answer.
+/// Why a call to the runtime has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// None came in the time that there was.
+    /// There was none within the available time.
     Waited { operation: Operation, waited: Duration },
-    /// It was refused, or never reached the runtime.
+    /// The call was refused, or never reached the runtime.
     Failed { operation: Operation, error: String, reached: bool },
 }
 
 impl Unanswered {
-    /// Why it never reached the runtime, if that is so.
+    /// Returns why it never reached the runtime, if that is so.
     pub(crate) fn not_reached(&self) -> Option<&str> {
         match self {
             Self::Failed { error, reached: false, .. } => Some(error),
@@ -115,15 +116,15 @@ pub(crate) struct Lists {
     pub(crate) running: usize,
     pub(crate) exited: usize,
     pub(crate) unreadable: usize,
-    /// Of the larger one, in bytes.
+    /// The size of the larger list, in bytes.
     pub(crate) size: usize,
-    /// Whether one of them was too large for one message.
+    /// Whether one of the lists was too large for one message.
     pub(crate) in_parts: bool,
-    /// Containers that were made later than now.
+    /// The number of containers whose creation time is in the future.
     pub(crate) from_the_future: usize,
 }
 
-/// Two clocks at one moment.
+/// Readings of two clocks at the same moment.
 #[derive(Debug)]
 pub(super) struct Clocks {
     clock: Clock,
@@ -136,7 +137,7 @@ impl Clocks {
         Self { then: clock.now(), clock }
     }
 
-    /// By how much more than the time that has passed the time of day has moved, in seconds.
+    /// How far the wall clock has moved beyond the time that has passed, in seconds.
     pub(super) fn jump(&self) -> f64 {
         let now = self.clock.now();
         let passed = self.then.stamp.until(now.stamp).as_secs_f64();

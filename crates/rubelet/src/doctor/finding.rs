@@ -1,41 +1,41 @@
-//! What a diagnosis consists of.
+//! The parts of a diagnosis.
 
 use rubelet_model::PodRef;
 use serde::Serialize;
 
-/// How bad it is.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Severity {
-    /// Good to know.
+    /// Worth knowing.
     Note,
-    /// Will hurt sooner or later.
+    /// Will do harm sooner or later.
     Warning,
-    /// May hurt: there was no time to see.
+    /// May do harm; there was not enough time to find out.
     Unclear,
-    /// Hurts now.
+    /// Does harm now.
     Problem,
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Finding {
-    /// A name for programs, which stays the same.
+    /// A stable name for programs.
     pub(crate) name: &'static str,
     pub(crate) severity: Severity,
-    /// In one sentence.
+    /// What is wrong, in one sentence.
     pub(crate) what: String,
-    /// What was seen.
+    /// What was observed.
     pub(crate) evidence: String,
-    /// What to do.
+    /// What to do about it.
     pub(crate) advice: &'static str,
 }
 
-/// So many of a kind are told one by one.
+/// How many of a kind are reported individually.
 pub(super) const NAMED: usize = 8;
 
-/// A finding for each of the first few, and one for all others.
+/// Makes a finding for each of the first few items, and one for all others.
 pub(super) fn one_by_one<T>(
     all: &[T],
     one: impl Fn(&T) -> Finding,
@@ -46,17 +46,17 @@ pub(super) fn one_by_one<T>(
     few.iter().map(one).chain(others).collect()
 }
 
-/// A few names of many.
+/// Lists the first few of many pod names.
 pub(super) fn some_names<'a>(pods: impl ExactSizeIterator<Item = &'a PodRef>) -> String {
     let dots = if pods.len() > NAMED { ", …" } else { "" };
     let names: Vec<String> = pods.take(NAMED).map(ToString::to_string).collect();
     format!("{}{dots}", names.join(", "))
 }
 
-/// What all findings add up to.
+/// The sum of all findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is no problem; there may be warnings.
+    /// There is no problem, though perhaps warnings.
     Well,
     Ill,
     CannotTell,

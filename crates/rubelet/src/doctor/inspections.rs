@@ -1,4 +1,4 @@
-//! Pods that cannot be inspected, or only slowly.
+//! Pods whose inspection fails, hangs or is slow.
 
 use pleg::{Failure, Report, StuckPod};
 
@@ -9,12 +9,12 @@ use super::finding::{Finding, Severity, one_by_one, some_names};
 /// Why a pod is not inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// A call is under way that may be answered yet.
+    /// A call is in progress that may still be answered.
     Slow,
     Hangs,
-    /// The runtime answers, and not with a status.
+    /// The runtime answers, but not with a status.
     Refused,
-    /// The runtime is not there.
+    /// The runtime is not running.
     Unavailable,
 }
 
@@ -102,7 +102,8 @@ fn stuck_pod(stuck: &StuckPod) -> Finding {
     }
 }
 
-/// All in one: a runtime that is slow is so for all. Nobody can tell it from one that hangs without the time for that.
+/// One finding for all slow pods, since a slow runtime is slow for all. With too little time, slow cannot be told from
+/// hung.
 fn slow_pods(slow: &[&StuckPod], facts: &Facts) -> Option<Finding> {
     let worst = slow.first()?;
     if facts.looked_for < HANGS {

@@ -1,7 +1,7 @@
-//! Looks at a runtime for a few seconds, or asks the agent that does so all the time, and says in plain words what is
+//! Observes a runtime for a few seconds, or asks the agent that does so all the time, and says in plain words what is
 //! wrong. It only reads.
 //!
-//! Gathering facts and judging them are apart: [`diagnose()`] is a pure function of [`Facts`].
+//! Gathering facts and judging them are separate: [`diagnose()`] is a pure function of [`Facts`].
 
 mod agent;
 mod calls;
@@ -34,15 +34,15 @@ pub(crate) use facts::{EndedRuntime, Facts};
 pub(crate) use finding::{Finding, Severity, Verdict};
 pub(crate) use render::{json, text};
 
-/// A container that was made later than this from now was made by another time of day.
+/// A container whose creation time is further in the future than this was created while the wall clock was different.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A runtime that is looked at is asked so often how it is.
+/// How often to ask a runtime for its status while it is observed.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
-/// A timer may be late by so much.
+/// How late a timer may be.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Gathers what can be known of a runtime within `time`.
+/// Gathers what can be found out about a runtime within `time`.
 pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, events: Events) -> Facts {
     let found = match found {
         Ok(found) => found,
@@ -60,7 +60,7 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     let clocks = Clocks::read();
     let mut config = Config::default();
     config.follow_events = follow_events;
-    // In these few seconds every change that nobody announces counts: a list every second finds it.
+    // In these few seconds every change counts, even unannounced ones: a list every second finds them.
     config.longest_period = config.relist_period;
     let mut pleg = Pleg::new(CriObserver::new(found.client.clone()), config, Metrics::default());
     pleg.start();
@@ -87,9 +87,9 @@ pub(crate) async fn examine(found: Result<Found, NotFound>, time: Duration, even
     }
 }
 
-/// Asks an agent what it knows, and its runtime no more than how it is: no second reader of its events.
+/// Asks an agent what it knows, and its runtime only for its status, so as not to be a second reader of its events.
 ///
-/// The runtime is asked first: whatever hangs for us has by then hung for the agent, too.
+/// The runtime is asked first: whatever hangs for the doctor has by then hung for the agent as well.
 pub(crate) async fn examine_agent(
     agent: &AgentClient,
     place: String,
@@ -134,7 +134,7 @@ pub(crate) async fn examine_agent(
     Ok(facts)
 }
 
-/// Asks the runtime one thing, for no longer than there is time.
+/// Makes one call to the runtime, which may take until `end`.
 async fn ask<T>(
     operation: Operation,
     end: Instant,
@@ -143,7 +143,7 @@ async fn ask<T>(
     let asked = Instant::now();
     match timeout_at(end, question).await {
         Ok(Ok(answer)) => Ok(answer),
-        // The client has limits of its own.
+        // The client has timeouts of its own.
         Ok(Err(error)) if error.is_timeout() => {
             Err(Unanswered::Waited { operation, waited: asked.elapsed() })
         }
@@ -156,8 +156,8 @@ async fn ask<T>(
     }
 }
 
-/// What the runtime says of itself in the end. A runtime that was well at first may stand still while it is looked at, and a
-/// PLEG that hears events has no reason to ask it anything meanwhile.
+/// Returns the conditions that the runtime reports at the end. A runtime that was well at first may hang while it is
+/// observed, and a PLEG that receives events has no reason to call it in the meantime.
 async fn conditions_until(client: &RuntimeClient, end: Instant) -> Result<Vec<Condition>, Unanswered> {
     loop {
         let said = conditions(client, end).await;
@@ -168,13 +168,13 @@ async fn conditions_until(client: &RuntimeClient, end: Instant) -> Result<Vec<Co
     }
 }
 
-/// When to ask again. The last question comes as late as it can and still be told to hang.
+/// Returns when to ask again. The last call is made as late as possible, yet early enough to see that it hangs.
 fn next_question(now: Instant, end: Instant) -> Option<Instant> {
     let last = end.checked_sub(calls::HANGS + LATE)?;
     (now < last).then(|| last.min(now + ASKED_EVERY))
 }
 
-/// What the runtime says of itself.
+/// Asks the runtime for its conditions.
 async fn conditions(client: &RuntimeClient, end: Instant) -> Result<Vec<Condition>, Unanswered> {
     let answer = ask(Operation::Status, end, client.status(false)).await?;
     let conditions = answer.status.unwrap_or_default().conditions.into_iter();
@@ -187,7 +187,7 @@ async fn conditions(client: &RuntimeClient, end: Instant) -> Result<Vec<Conditio
     Ok(conditions.map(condition).collect())
 }
 
-/// What the lists are like.
+/// Measures the lists.
 async fn lists(client: &RuntimeClient, end: Instant) -> Result<Lists, Unanswered> {
     let start = Instant::now();
     let all = &ListFilter::All;

@@ -1,9 +1,9 @@
-//! Processes that hold a connection to the runtime and stand still: they are stopped, or wait until somebody takes what they
-//! write. Our own commands read on while they wait.
+//! Processes that are connected to the runtime and stalled: they are stopped, or blocked because nobody takes what they
+//! write. Commands of rubelet keep reading while their output is blocked.
 //!
-//! Which process is at the other end of a unix socket, only the kernel's socket diagnosis tells: of every socket its
-//! name, if it has one, and the number of its peer. Those whose name is the runtime's are its own ends of connections;
-//! their peers are the other ends, and processes have them open under `/proc/PID/fd`.
+//! Only the kernel's socket diagnosis knows which process is at the other end of a unix socket: it reports each
+//! socket's name, if it has one, and the inode number of its peer. Sockets with the runtime's name are its own ends of
+//! connections; their peers are the other ends, and processes have them open under `/proc/PID/fd`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::process::{self, WaitingWriter};
 
-/// A process that stands still while it is connected to the runtime.
+/// A stalled process that is connected to the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StalledReader {
     pub(crate) pid: u32,
@@ -25,19 +25,19 @@ pub(crate) struct StalledReader {
     pub(crate) why: Standstill,
 }
 
-/// Why a process does nothing.
+/// Why a process is stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standstill {
-    /// By Ctrl-Z, SIGSTOP or a debugger.
+    /// It was stopped, by Ctrl-Z, SIGSTOP or a debugger.
     Stopped,
-    /// Nobody takes what it writes into a pipe.
+    /// Nobody reads the pipe that it writes to.
     WaitsToWrite,
 }
 
-/// For so long at least nobody takes what is written, or it is no standstill.
+/// A process is stalled only if nothing takes its output for at least this long.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// Those of this machine that we may see.
+/// Returns the stalled processes of this machine that are visible to this user.
 pub(super) async fn stalled(runtime: &Path) -> Vec<StalledReader> {
     let mut found = standing_still(runtime);
     if found.iter().any(|seen| seen.reader.why == Standstill::WaitsToWrite) {
@@ -48,14 +48,15 @@ pub(super) async fn stalled(runtime: &Path) -> Vec<StalledReader> {
     found.into_iter().map(|seen| seen.reader).collect()
 }
 
-/// A process that stands still at the moment of a look.
+/// A process that appears stalled at one point in time.
 struct Seen {
     reader: StalledReader,
     writers: BTreeSet<WaitingWriter>,
 }
 
 impl Seen {
-    /// Whether nothing has moved since. Whoever writes to a slow reader waits at every look, but not in the same wait.
+    /// Whether nothing has moved since. A process that writes to a slow reader waits at each observation, but not in
+    /// the same wait.
     fn is_still(&self, before: &Self) -> bool {
         self.reader == before.reader
             && (self.reader.why == Standstill::Stopped || !self.writers.is_disjoint(&before.writers))
@@ -86,7 +87,7 @@ fn standing_still(runtime: &Path) -> Vec<Seen> {
     pids.filter_map(standing_still).collect()
 }
 
-/// Whether a process is a command of ours, by its name or because it is this very program.
+/// Whether a process is a rubelet command, by its name or because it runs this very program.
 fn is_ours(process: &Path) -> bool {
     let program = process.join("exe");
     let file = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
@@ -104,21 +105,21 @@ fn has_one_of(process: &Path, sockets: &BTreeSet<u32>) -> bool {
     })
 }
 
-/// `SOCK_DIAG_BY_FAMILY`, the kind of request and answer; and the kinds that end answers.
+/// `SOCK_DIAG_BY_FAMILY`, the type of request and answer; then the types that end an answer.
 const BY_FAMILY: u16 = 20;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// `NLM_F_REQUEST | NLM_F_DUMP`: all of them.
+/// `NLM_F_REQUEST | NLM_F_DUMP`: all sockets.
 const ALL: u16 = 0x0301;
 /// `UDIAG_SHOW_NAME | UDIAG_SHOW_PEER`.
 const NAME_AND_PEER: u32 = 0x5;
 const NAME: u16 = 0;
 const PEER: u16 = 2;
-/// The lengths of the header of a message, and of what stands before the attributes of a socket.
+/// The lengths of a message header, and of what precedes the attributes of a socket.
 const HEADER: usize = 16;
 const SOCKET: usize = 16;
 
-/// The numbers of the sockets that are connected to this one.
+/// Returns the inode numbers of the sockets that are connected to this one.
 fn peers_of(path: &Path) -> io::Result<BTreeSet<u32>> {
     let kernel = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -143,7 +144,7 @@ fn request() -> Vec<u8> {
     message.extend(BY_FAMILY.to_ne_bytes());
     message.extend(ALL.to_ne_bytes());
     message.extend([0; 8]);
-    // The family is that of unix sockets; then protocol and padding, states (any), number (any), what to show, cookie.
+    // The family of unix sockets; then protocol and padding, states (any), number (any), what to show, cookie.
     message.extend([1, 0, 0, 0]);
     message.extend(u32::MAX.to_ne_bytes());
     message.extend(0_u32.to_ne_bytes());
@@ -152,7 +153,7 @@ fn request() -> Vec<u8> {
     message
 }
 
-/// Takes the peers of the sockets with this name; false if nothing follows.
+/// Collects the peers of the sockets with this name. Returns false if no more messages follow.
 fn read_answer(mut answer: &[u8], path: &Path, peers: &mut BTreeSet<u32>) -> bool {
     while let (Some(length), Some(kind)) = (number(answer, 0), short(answer, 4)) {
         let length = length as usize;
@@ -185,13 +186,13 @@ fn peer_if_named(mut attributes: &[u8], path: &Path) -> Option<u32> {
     peer.filter(|_| is_named)
 }
 
-/// Whether a socket's name is this path, maybe by another way: `/var/run` leads to `/run`.
+/// Whether a socket's name is this path, perhaps through a symbolic link: `/var/run` leads to `/run`.
 fn is_the_same(name: &[u8], path: &Path) -> bool {
     if name == path.as_os_str().as_bytes() {
         return true;
     }
     let name = Path::new(OsStr::from_bytes(name));
-    // Nearly all sockets of a machine are called otherwise, and cost no look at the disk.
+    // Nearly all sockets of a machine have other file names, and need no disk access.
     let real = |path: &Path| path.canonicalize().ok();
     name.is_absolute()
         && name.file_name() == path.file_name()
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(stalled(&folder.path().join("other")).await, []);
     }
 
-    /// And once nobody takes what it writes, for as long as that is so.
+    /// It is also found when nobody takes what it writes, for as long as that is so.
     #[tokio::test]
     async fn a_process_that_nobody_reads_is_found() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!(found, [StalledReader { pid: child.id(), command, why }]);
     }
 
-    /// One that writes faster than somebody reads waits most of the time, and does not stand still.
+    /// A process that writes faster than its reader reads waits most of the time, but is not stalled.
     #[tokio::test]
     async fn a_process_that_somebody_reads_slowly_is_not_found() {
         let folder = tempfile::tempdir().expect("a folder");

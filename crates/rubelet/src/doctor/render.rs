@@ -1,4 +1,4 @@
-//! A diagnosis, in words or as JSON.
+//! A diagnosis as text or as JSON.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding]) -> String {
     text
 }
 
-/// How much there is, as far as it was told.
+/// Counts what there is, as far as it is known.
 fn counts(facts: &Facts) -> String {
     let Some(report) = facts.report.as_ref().filter(|report| report.health.last_list.is_some()) else {
         return String::new();
@@ -75,13 +75,13 @@ pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> String {
     struct Diagnosis<'a> {
         runtime: &'a str,
         endpoint: &'a str,
-        /// The folder of the agent that was asked, if one was.
+        /// The folder of the agent that was asked, if any.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent: Option<&'a str>,
-        /// What it says of itself.
+        /// The agent's own report.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_report: Option<&'a AgentReport>,
-        /// Nothing if it cannot tell.
+        /// `None` if that could not be determined.
         healthy: Option<bool>,
         findings: &'a [Finding],
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! The runtime's events, and those who read them.
+//! The runtime's events, and their readers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::facts::Facts;
 use super::finding::{Finding, Severity};
 use super::readers::Standstill;
 
-/// How often all pods are listed when nothing else tells of changes.
+/// How often all pods are listed when nothing else reveals changes.
 const OFTEN: Duration = Duration::from_secs(1);
 
 pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -29,7 +29,7 @@ fn period(facts: &Facts) -> Duration {
     facts.report.as_ref().map_or(OFTEN, |report| report.relist_period)
 }
 
-/// Whether every change has been announced of late: else lists would be frequent.
+/// Whether every change has been announced recently: otherwise lists would be frequent.
 fn is_complete_of_late(facts: &Facts) -> bool {
     period(facts) > OFTEN
 }
@@ -67,7 +67,7 @@ fn one_reader_only(facts: &Facts) -> Finding {
 fn stalled_readers(facts: &Facts, findings: &mut Vec<Finding>) {
     let is_danger = facts.kind.waits_for_slow_readers();
     for reader in &facts.stalled_readers {
-        // Many things wait to write; few of them read events.
+        // Many processes block while they write; few of them read events.
         let is_problem = is_danger && reader.why == Standstill::Stopped;
         let (state, advice) = match reader.why {
             Standstill::Stopped => ("is stopped", "resume it (kill -CONT) or end it (kill)"),

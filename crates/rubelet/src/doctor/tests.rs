@@ -1,4 +1,4 @@
-//! The words, fact by fact.
+//! The texts, fact by fact.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn no_runtime() {
     insta::assert_snapshot!(anstream::adapter::strip_str(&text(&facts, &diagnose(&facts))).to_string());
 }
 
-/// As it is for who looks for five seconds: nobody has an answer.
+/// As it appears after five seconds of observation: nothing has been answered.
 #[test]
 fn a_list_that_hangs() {
     insta::assert_snapshot!(words(|facts| {
@@ -133,7 +133,7 @@ fn a_list_that_hangs() {
     }));
 }
 
-/// Beside an agent whose last list was good, or is between two lists: only we have waited.
+/// Beside an agent whose last list succeeded, or that is between two lists: only the doctor's own call hangs.
 #[test]
 fn a_list_that_hangs_for_us() {
     insta::assert_snapshot!(words(|facts| {
@@ -150,7 +150,7 @@ fn a_list_that_fails_for_us() {
     }));
 }
 
-/// Whoever asked, and whenever it went; a single question that is not answered is another matter.
+/// Whichever call fails, and whenever the runtime disappeared; a single call without an answer is a different finding.
 #[test]
 fn a_runtime_that_is_gone() {
     let status = |reached| Unanswered::Failed {
@@ -279,7 +279,7 @@ fn many_pods_that_hang_and_more_that_wait_for_them() {
     }));
 }
 
-/// What was said of a stream before it was opened again is no news.
+/// What was wrong with a stream before it was reopened is not reported.
 #[test]
 fn a_stream_that_is_open_again() {
     for error in [StreamError::Unsupported, StreamError::SwitchedOff, StreamError::Ended] {
@@ -301,7 +301,7 @@ fn a_container_status_that_hangs() {
     insta::assert_snapshot!(health(|health| health.stuck_pods = vec![stuck(Call::ContainerStatus)]));
 }
 
-/// The names of what is found, and the advice, of pods that have been looked at for so long.
+/// The names and advice of the findings about pods that have been observed for this long.
 fn of_stuck(looked_for: u64, stuck_pods: Vec<StuckPod>) -> Vec<Finding> {
     let mut facts = well();
     facts.looked_for = Duration::from_millis(looked_for);
@@ -318,7 +318,7 @@ fn in_flight(age: u64) -> StuckPod {
     }
 }
 
-/// As a list is: nobody knows of one that takes a second or two whether it will be answered.
+/// As with a list: after a second or two, it is unknown whether the call will be answered.
 #[test]
 fn a_status_call_that_is_slow_does_not_hang() {
     for (looked_for, age, name, severity) in [
@@ -405,7 +405,7 @@ fn lists_that_come_in_parts() {
     }));
 }
 
-/// As containerd 2 on a node with control groups of the first version.
+/// Like containerd 2 on a node with cgroup v1.
 #[test]
 fn a_runtime_that_works_and_complains() {
     insta::assert_snapshot!(words(|facts| {

@@ -1,6 +1,7 @@
-//! A listener that has so many connections at a time, and lets others wait: each is a file, of which a process can have so
-//! many, and whoever may connect could take them all from the agent. Who gets no answer for a while, as he asks nothing, asks too
-//! slowly, or does not read, loses his place: at once, if somebody waits for it.
+//! A listener with a limited number of connections; others wait. Each connection is a file, and a process can have only
+//! so many: without a limit, whoever may connect could take them all from the agent. A connection without an answer for
+//! a while, because its client asks nothing, asks too slowly, or does not read, is closed: at once, if another one
+//! waits.
 
 use std::io;
 use std::pin::Pin;
@@ -14,25 +15,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Every answer is at hand when it is asked for, so a connection on which no answer moves for so long is nobody's.
+/// Every answer is ready as soon as it is asked for, so a connection on which no answer makes progress for this long is
+/// abandoned.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Whoever has had no answer for so long makes room for somebody who waits.
+/// A connection without an answer for this long is closed if another one waits.
 const TOLERATED: Duration = Duration::from_secs(1);
 
 pub(super) struct Bounded<L: Listener> {
     listener: L,
     places: Arc<Semaphore>,
     guests: Vec<Guest>,
-    /// Waits for a place.
+    /// The connection that waits for a place.
     newcomer: Option<(L::Io, L::Addr)>,
 }
 
-/// A connection, as the listener knows it.
+/// A connection, as the listener sees it.
 struct Guest {
-    /// When it was made, or some of an answer was taken.
+    /// When the connection was accepted, or part of an answer was last taken.
     answered: Arc<Mutex<Instant>>,
-    /// Tells it to go; closed when it has gone.
+    /// Asks the connection to close; this channel is closed once it has.
     go: oneshot::Sender<()>,
 }
 
@@ -41,7 +43,7 @@ impl<L: Listener> Bounded<L> {
         Self { listener, places: Arc::new(Semaphore::new(most)), guests: Vec::new(), newcomer: None }
     }
 
-    /// A place: a free one, or that of the guest who has been without an answer for longest.
+    /// Waits for a place: a free one, or that of the connection without an answer for the longest time.
     async fn place(&mut self) -> OwnedSemaphorePermit {
         let mut not_before = Instant::now();
         loop {
@@ -54,11 +56,11 @@ impl<L: Listener> Bounded<L> {
                 place = self.places.clone().acquire_owned() => return place.expect("nobody closes it"),
                 () = sleep_until(due) => {}
             }
-            // Unless an answer has moved meanwhile.
+            // It stays if an answer has made progress in the meantime.
             if let Some((index, due)) = longest
                 && *self.guests[index].answered.lock() + TOLERATED == due
             {
-                // It may have gone by itself.
+                // The connection may have closed by itself.
                 let _ = self.guests.swap_remove(index).go.send(());
                 // Its place is free in a moment, and one is enough.
                 not_before = Instant::now() + TOLERATED;
@@ -99,7 +101,8 @@ pub(super) struct Connection<I> {
 }
 
 impl<I> Connection<I> {
-    /// What came of a write. Only answers count: who asks one byte a second has asked nothing yet.
+    /// Takes note of the result of a write. Only answers count: a client that sends one byte a second has not asked
+    /// anything yet.
     fn answered(&mut self, done: &Poll<io::Result<usize>>) {
         if matches!(done, Poll::Ready(Ok(_))) {
             let now = Instant::now();
@@ -108,10 +111,10 @@ impl<I> Connection<I> {
         }
     }
 
-    /// What came of a read or a write, but for those whose time is over.
+    /// Passes on the result of a read or write, or an error if the connection's time is over.
     fn bounded<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let is_over = self.silence.as_mut().poll(context).is_ready();
-        // The listener that could tell us to go may be gone itself.
+        // The listener, which could ask this connection to close, may itself be gone.
         if is_over || matches!(Pin::new(&mut self.told_to_go).poll(context), Poll::Ready(Ok(()))) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -174,7 +177,7 @@ mod tests {
 
     type Served = Connection<UnixStream>;
 
-    /// A listener with so many places, and a client on each.
+    /// A listener with this many places, and a client on each.
     async fn full_house(
         places: usize,
     ) -> (tempfile::TempDir, Bounded<UnixListener>, Vec<(UnixStream, Served)>) {
@@ -224,7 +227,7 @@ mod tests {
         assert_eq!(first.read_u8().await.expect("an answer"), b'a');
         answered.write_all(b"b").await.expect("he who was answered stays");
 
-        // He who has just been answered stays for as long as others are tolerated, too.
+        // A client that has just been answered stays for the same time as any other.
         let _fourth = newcomer(&folder).await;
         let waiting = tokio::time::timeout(TOLERATED / 2, bounded.accept()).await;
         assert!(waiting.is_err(), "nobody has been without an answer for so long");

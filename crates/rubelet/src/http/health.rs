@@ -1,4 +1,4 @@
-//! Whether all is well, in the kubelet's manner: `ok`, or a line for each check that failed.
+//! Health endpoints like the kubelet's: `ok`, or one line per check that failed.
 
 use std::fmt::Write as _;
 
@@ -12,24 +12,24 @@ use super::report::not_known_yet;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
-    /// Names every check, also those that are well.
+    /// Whether to list all checks, including those that passed.
     verbose: Option<String>,
 }
 
 type Answer = (StatusCode, String);
 type Check = (&'static str, Result<(), String>);
 
-/// The process lives and its loop goes round.
+/// The process is alive, and its loop makes progress.
 pub(super) async fn livez(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
     answer("livez", &[ping(), sync_loop(&state)], &asked)
 }
 
-/// Pods are observed, and every source was heard.
+/// Pods are observed, and every source has been read.
 pub(super) async fn readyz(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
     answer("readyz", &[ping(), sync_loop(&state), pleg(&state), sources(&state)], &asked)
 }
 
-/// As the kubelet's: what a restart may mend. A runtime that hangs is not among it.
+/// Like the kubelet's: checks for what a restart may fix. A runtime that hangs is not included.
 pub(super) async fn healthz(Extract(state): Extract<State>, Query(asked): Query<Asked>) -> Answer {
     answer("healthz", &[ping(), log(), sync_loop(&state)], &asked)
 }
@@ -38,7 +38,7 @@ fn ping() -> Check {
     ("ping", Ok(()))
 }
 
-/// Nobody who logs waits for whoever reads it.
+/// Always passes: logging never waits for a reader.
 fn log() -> Check {
     ("log", Ok(()))
 }

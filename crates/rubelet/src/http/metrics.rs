@@ -1,4 +1,4 @@
-//! `/metrics`, in the format that is asked for: the one of Prometheus, as a kubelet's, or OpenMetrics.
+//! `/metrics`, in the requested format: the Prometheus text format, as a kubelet serves it, or OpenMetrics.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,8 @@ pub(super) async fn metrics(Extract(state): Extract<State>, headers: HeaderMap) 
     }
 }
 
-/// Whether OpenMetrics is preferred. Whoever says nothing, or takes anything, gets what everybody understands.
+/// Whether the client prefers OpenMetrics. A client without a preference gets the Prometheus format, which all
+/// understand.
 fn wants_open_metrics(accepted: &str) -> bool {
     let weight = |wanted: &str| {
         let of_kind = accepted.split(',').filter_map(|offer| {
@@ -40,7 +41,8 @@ fn wants_open_metrics(accepted: &str) -> bool {
     open > 0.0 && open >= weight("text/plain")
 }
 
-/// The same in the format of Prometheus: metrics are called there what their samples are called, and some kinds otherwise.
+/// Converts to the Prometheus format, in which metrics have the names of their samples, and some types have other
+/// names.
 fn classic(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     let mut help = None;

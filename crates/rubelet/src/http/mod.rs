@@ -1,7 +1,7 @@
-//! What can be asked of a running agent: health, metrics and pods by HTTP on loopback, and the same with a little more on
-//! a socket in its folder.
+//! The HTTP interface of a running agent: health, metrics and pods on loopback, and a little more on a socket in the
+//! agent's folder.
 //!
-//! It has a thread of its own and only reads what is there, so it answers whatever hangs.
+//! It has a thread of its own and only reads what exists already, so it answers whatever hangs.
 
 mod bounded;
 mod health;
@@ -41,11 +41,11 @@ pub(crate) struct About {
     pub(crate) runtime_endpoint: String,
     pub(crate) runtime: String,
     pub(crate) pod_logs: PathBuf,
-    /// What the names of pods end in.
+    /// The suffix of pod names.
     pub(crate) node_name: String,
 }
 
-/// What is asked about.
+/// The state that requests are answered from.
 #[derive(Clone)]
 pub(crate) struct State(Arc<Shared>);
 
@@ -59,7 +59,7 @@ struct Shared {
     started: Instant,
 }
 
-/// Those who know how an agent is.
+/// Handles to the parts of an agent that know its state.
 pub(crate) struct Witnesses {
     pub(crate) agent: AgentHandle,
     pub(crate) pleg: pleg::Handle,
@@ -74,7 +74,7 @@ impl State {
     }
 }
 
-/// What everybody on this machine may ask.
+/// The endpoints for everybody on this machine.
 fn public(state: State) -> Router {
     Router::new()
         .route("/healthz", get(health::healthz))
@@ -86,7 +86,7 @@ fn public(state: State) -> Router {
         .with_state(state)
 }
 
-/// What those may ask who may use the agent's folder.
+/// The endpoints for those with access to the agent's folder.
 fn private(state: State) -> Router {
     Router::new()
         .route("/about", get(about))
@@ -113,7 +113,7 @@ async fn about(Extract(state): Extract<State>) -> Json<About> {
     Json(state.0.about.clone())
 }
 
-/// A pod with what only this agent knows of it.
+/// A pod, with what only this agent knows about it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct View {
@@ -137,7 +137,7 @@ async fn views(Extract(state): Extract<State>) -> Response {
     Json(all.iter().map(|view| View::of(view)).collect::<Vec<_>>()).into_response()
 }
 
-/// That a pod is not there is known only by an agent that knows all of them, or has seen it go.
+/// Only an agent that knows all pods, or has seen the pod go, can say that it does not exist.
 async fn one_view(Extract(state): Extract<State>, Path(uid): Path<String>) -> Response {
     let (agent, uid) = (&state.0.agent, uid.as_str().into());
     match agent.board().get(&uid) {
@@ -149,13 +149,13 @@ async fn one_view(Extract(state): Extract<State>, Path(uid): Path<String>) -> Re
     }
 }
 
-/// Which pods to end.
+/// Which pods to stop.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StopRequest {
-    /// All pods, if none is named.
+    /// The pod; all pods if `None`.
     pub(crate) uid: Option<String>,
-    /// In seconds.
+    /// The grace period in seconds.
     pub(crate) grace: Option<u64>,
 }
 

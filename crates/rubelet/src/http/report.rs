@@ -1,4 +1,4 @@
-//! How an agent is, for `rubelet doctor`.
+//! The state of an agent, for `rubelet doctor`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{Shared, State};
 
-/// How an agent is.
+/// The state of an agent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentReport {
-    /// For how long it has run.
+    /// How long it has been running.
     #[serde(rename = "uptimeSeconds", with = "pleg::seconds")]
     pub(crate) uptime: Duration,
-    /// What is wrong with the sync loop, if something is.
+    /// What is wrong with the sync loop, if anything.
     pub(crate) sync_loop: Option<String>,
-    /// Whether it knows which pods of its own are on this machine.
+    /// Whether it knows which of its pods exist on this machine.
     #[serde(default = "yes")]
     pub(crate) surveyed: bool,
-    /// The sources that it has not heard yet.
+    /// The sources that it has not read yet.
     #[serde(default)]
     pub(crate) unheard: Vec<String>,
-    /// The sources that something was ever wrong with.
+    /// The sources that have ever had a problem.
     pub(crate) sources: Vec<SourceReport>,
-    /// Calls of the agent itself that the runtime has not answered for a while, the oldest first.
+    /// The agent's own calls that the runtime has not answered for a while, oldest first.
     #[serde(default)]
     pub(crate) calls: Vec<CallReport>,
     /// How late its probes are.
@@ -37,19 +37,19 @@ pub(crate) struct AgentReport {
     pub(crate) probes: ProbeReport,
 }
 
-/// Of agents that do not say it.
+/// The default for agents that do not report it.
 fn yes() -> bool {
     true
 }
 
 impl AgentReport {
-    /// What it does not know yet: until it does, there may be pods of which it does not tell.
+    /// Says what it does not know yet: until it does, its lists may lack pods.
     pub(crate) fn not_known_yet(&self) -> Option<String> {
         not_known_yet(self.surveyed, &self.unheard)
     }
 }
 
-/// What is not known yet, in words.
+/// Says in words what is not known yet.
 pub(crate) fn not_known_yet(surveyed: bool, unheard: &[impl ToString]) -> Option<String> {
     if !surveyed {
         return Some("the pods on this machine have not been listed yet".to_owned());
@@ -58,23 +58,23 @@ pub(crate) fn not_known_yet(surveyed: bool, unheard: &[impl ToString]) -> Option
     (!names.is_empty()).then(|| format!("not read yet: {}", names.join(", ")))
 }
 
-/// A call that was not answered yet.
+/// A call that has not been answered yet.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CallReport {
-    /// The kubelet's word for it.
+    /// The kubelet's name for the call.
     pub(crate) call: String,
-    /// Of which pod, if that is known: namespace and name.
+    /// The namespace and name of its pod, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pod: Option<String>,
-    /// About which sandbox, container or image, if it is about one.
+    /// The sandbox, container or image that it is about, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
-    /// For how long.
+    /// How long ago it was made.
     #[serde(rename = "ageSeconds", with = "pleg::seconds")]
     pub(crate) age: Duration,
-    /// How long what it starts may take: the grace of a container, the timeout of a command. Nothing if that may take as
-    /// long as it likes, as the pull of an image.
+    /// How long the operation may take: the grace period of a container, or the timeout of a command. `None` if it has
+    /// no limit, as with an image pull.
     #[serde(default, rename = "grantedSeconds", with = "pleg::optional_seconds")]
     pub(crate) granted: Option<Duration>,
 }
@@ -85,22 +85,22 @@ pub(crate) struct CallReport {
 pub(crate) struct ProbeReport {
     /// Commands that are due and wait for their turn.
     pub(crate) waiting: usize,
-    /// How late the latest is.
+    /// The delay of the latest one.
     #[serde(rename = "longestSeconds", with = "pleg::seconds")]
     pub(crate) longest: Duration,
 }
 
-/// Calls that are younger are as they should be.
+/// Calls younger than this are normal.
 const YOUNG: Duration = Duration::from_secs(1);
-/// So many calls are told.
+/// The maximum number of reported calls.
 const MOST_CALLS: usize = 100;
 
-/// How a source of pods is.
+/// The state of a source of pods.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourceReport {
     pub(crate) name: String,
-    /// Manifests that cannot be used.
+    /// Its manifests that cannot be used.
     pub(crate) problems: Vec<String>,
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn report(Extract(state): Extract<State>) -> Json<AgentReport> 
     })
 }
 
-/// The calls that are not young any more. The book knows ids; whose they are, the cache does.
+/// Returns the calls that are no longer young. The call book knows ids; the cache knows which pods they belong to.
 fn calls(state: &Shared) -> Vec<CallReport> {
     let old: Vec<CallUnderWay> =
         state.calls.under_way().into_iter().filter(|call| call.age >= YOUNG).take(MOST_CALLS).collect();

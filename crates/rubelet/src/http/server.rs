@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 use super::bounded::Bounded;
 use super::{State, private, public};
 
-/// So many connections each of the servers has at a time.
+/// The maximum number of connections of each server at a time.
 const MOST_CONNECTIONS: usize = 64;
 
-/// The servers, as long as this lives.
+/// The servers, which run as long as this lives.
 pub(crate) struct Server {
     address: Option<SocketAddr>,
-    /// Dropping it ends them.
+    /// Dropping it stops the servers.
     _stop: oneshot::Sender<()>,
     socket: PathBuf,
 }
 
-/// The servers do not start.
+/// Why the servers do not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
     #[error(
@@ -36,7 +36,7 @@ pub(crate) enum ServerError {
 }
 
 impl Server {
-    /// Binds, and serves from then on.
+    /// Binds the addresses, and serves from then on.
     pub(crate) fn start(
         listen: Option<SocketAddr>,
         socket: &Path,
@@ -55,7 +55,7 @@ impl Server {
         Ok(Self { address, _stop: stop, socket: socket.to_owned() })
     }
 
-    /// Where it listens, if it does.
+    /// Returns the address that it listens at, if any.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -63,7 +63,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The next agent removes what we leave; this is for those who look before.
+        // The next agent would replace a socket that was left behind; this is for clients until then.
         let _ = std::fs::remove_file(&self.socket);
     }
 }
@@ -121,7 +121,7 @@ async fn bind(
         }
         None => None,
     };
-    // The folder is ours alone, so a socket that is there was left behind.
+    // This process holds the folder, so an existing socket was left behind.
     let _ = std::fs::remove_file(socket);
     let failed = |source| ServerError::Socket { path: socket.to_owned(), source };
     let unix = UnixListener::bind(socket).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What this process uses, under the names that everybody uses for that.
+//! Metrics of this process, under their conventional names.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Looks when it is asked.
+/// Reads the values when metrics are collected.
 #[derive(Debug)]
 pub(crate) struct Vitals;
 
-/// What the system tells of a process.
+/// What the system reports about a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Usage {
     cpu_seconds: f64,
-    /// Since 1970.
+    /// In seconds since 1970.
     started: f64,
     resident_bytes: u64,
 }
@@ -27,9 +27,10 @@ impl Usage {
         Self::read(&read("/proc/self/stat")?, &read("/proc/self/status")?, &read("/proc/stat")?, ticks)
     }
 
-    /// From `/proc/PID/stat`, `/proc/PID/status`, `/proc/stat`, and how many ticks a second has.
+    /// Parses `/proc/PID/stat`, `/proc/PID/status` and `/proc/stat`, given the number of ticks per second.
     fn read(stat: &str, status: &str, machine: &str, ticks: f64) -> Option<Self> {
-        // The name stands before, and may itself hold blanks and parentheses. What follows it is the third field.
+        // The process name comes before this, and may itself contain blanks and parentheses. The first field after it
+        // is the third.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let seconds = |field: usize| Some(fields.get(field - 3)?.parse::<f64>().ok()? / ticks);
         let booted =

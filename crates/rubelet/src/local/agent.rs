@@ -17,7 +17,7 @@ use crate::http::{About, AgentReport, StopRequest};
 use crate::place::Place;
 use crate::process;
 
-/// A client of an agent that runs.
+/// A client of a running agent.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentClient {
     socket: PathBuf,
@@ -27,12 +27,12 @@ pub(crate) struct AgentClient {
 /// How long an agent may take to answer. It answers from memory, whatever hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// So long after its start an agent may not know all of its pods yet, and is waited for.
+/// For this long after its start, an agent may not know all of its pods yet, and is waited for.
 const YOUNG: Duration = Duration::from_secs(5);
-/// How often to look whether it does.
+/// How often to check whether it does.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The agent does not answer as it should.
+/// Why an agent gives no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentError {
     #[error("the agent at {} does not answer: {source}", socket.display())]
@@ -56,7 +56,7 @@ pub(crate) enum AgentError {
 }
 
 impl AgentError {
-    /// Whether the agent has ended meanwhile, as far as one can tell from how a connection breaks.
+    /// Whether the agent has ended in the meantime, as far as the way the connection broke tells.
     pub(crate) fn has_ended(&self) -> bool {
         match self {
             Self::Silent { source, .. } => !source.is_parse(),
@@ -69,7 +69,7 @@ impl AgentError {
         }
     }
 
-    /// What was seen of an agent that runs and does not answer, if that is what is wrong.
+    /// Returns what is known of an agent that runs but does not answer, if that is the error.
     pub(crate) fn silence(&self) -> Option<String> {
         match self {
             Self::NoAnswer { socket, pid } => Some(format!("{}: {}", socket.display(), silence(*pid))),
@@ -83,13 +83,13 @@ impl AgentError {
     }
 }
 
-/// Whether nobody listens, or nobody does any more.
+/// Whether nothing listens there, or no longer.
 fn is_absence(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
 }
 
-/// What is known of a process that says nothing.
+/// Describes a process that does not answer.
 fn silence(pid: Option<u32>) -> String {
     let waited = pleg::GoDuration(PATIENCE);
     match pid {
@@ -101,17 +101,17 @@ fn silence(pid: Option<u32>) -> String {
     }
 }
 
-/// A pod as an agent tells of it.
+/// A pod as the agent reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct PodInfo {
     pub(crate) pod: Pod,
     pub(crate) stage: String,
-    /// What happened to it lately, oldest first.
+    /// Its latest events, oldest first.
     pub(crate) events: Vec<Event>,
 }
 
 impl AgentClient {
-    /// The agent at this socket; `None` if there is none, or none any more.
+    /// Connects to the agent at this socket; `None` if there is none, or no longer.
     pub(super) async fn connect(socket: &Path) -> Result<Option<Self>, AgentError> {
         match UnixStream::connect(socket).await {
             Ok(_) => {}
@@ -119,7 +119,7 @@ impl AgentClient {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(AgentError::NotAllowed(socket.to_owned()));
             }
-            // So many wait to be heard that nobody else may.
+            // The socket's queue is full, so the agent does not accept connections.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(AgentError::NoAnswer { socket: socket.to_owned(), pid: None });
             }
@@ -132,7 +132,7 @@ impl AgentClient {
         }
     }
 
-    /// The agent of this folder; `None` if none runs with it.
+    /// Connects to the agent of this folder; `None` if none is running there.
     pub(crate) async fn of(place: &Place) -> Result<Option<Self>, AgentError> {
         match place.agent_socket() {
             Ok(socket) => Self::connect(&socket).await,
@@ -140,18 +140,18 @@ impl AgentClient {
         }
     }
 
-    /// How it is.
+    /// Asks for the state of the agent.
     pub(crate) async fn report(&self) -> Result<AgentReport, AgentError> {
         self.get("/report").await
     }
 
-    /// How its PLEG is.
+    /// Asks for the state of its PLEG.
     pub(crate) async fn pleg_report(&self) -> Result<pleg::Report, AgentError> {
         self.get("/debug/pleg").await
     }
 
-    /// What it does not know yet: until it does, there may be pods of which it does not tell. One that was started a moment
-    /// ago is waited for.
+    /// Asks what the agent does not know yet: until it does, its lists may lack pods. An agent that has only just
+    /// started is waited for.
     pub(crate) async fn not_known_yet(&self) -> Result<Option<String>, AgentError> {
         loop {
             let report = self.report().await?;
@@ -163,12 +163,12 @@ impl AgentClient {
         }
     }
 
-    /// Every pod that it knows.
+    /// Lists all pods that it knows.
     pub(crate) async fn pods(&self) -> Result<Vec<PodInfo>, AgentError> {
         self.get("/views").await
     }
 
-    /// One pod, if it is there. An error, if that is not known yet.
+    /// Returns one pod, if it exists. Fails if that is not known yet.
     pub(crate) async fn pod(&self, uid: &str) -> Result<Option<PodInfo>, AgentError> {
         match self.get(&format!("/views/{uid}")).await {
             Err(AgentError::Refused(StatusCode::NOT_FOUND)) => Ok(None),
@@ -177,7 +177,7 @@ impl AgentClient {
         }
     }
 
-    /// Tells pods to end.
+    /// Asks the agent to stop pods.
     pub(crate) async fn stop(&self, request: &StopRequest) -> Result<(), AgentError> {
         ask(&self.socket, Method::POST, "/stop", serde_json::to_vec(request)?).await.map(|_| ())
     }
@@ -187,7 +187,7 @@ impl AgentClient {
     }
 }
 
-/// Asks, and waits no longer than somebody at a terminal would.
+/// Sends a request, and waits for the answer only as long as someone at a terminal would.
 async fn ask(socket: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, AgentError> {
     let stream = UnixStream::connect(socket)
         .await

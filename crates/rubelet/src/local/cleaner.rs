@@ -1,4 +1,4 @@
-//! Removes what pods of a folder leave behind that were ended without an agent.
+//! Removes what is left of a folder's pods that were stopped without an agent.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -13,31 +13,32 @@ use rubelet_model::PodUid;
 use crate::last_agent::LastAgent;
 use crate::log::remark;
 
-/// How often it is tried: the first time somebody may just be leaving, the second time he is killed.
+/// How many times to try: at the first attempt a process may still be exiting, by the second it has been killed.
 const ATTEMPTS: u32 = 5;
-/// How long to wait until the next attempt.
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Removes what the pods of a folder leave.
+/// Removes what is left of the pods of a folder.
 pub(crate) struct Cleaner(Arc<Places>);
 
-/// Where they leave it.
+/// The places to clean up.
 struct Places {
     logs: PathBuf,
     volumes: Volumes,
-    /// It remembers whose group could not be removed.
+    /// It remembers the pods whose group could not be removed.
     groups: Option<PodGroups>,
 }
 
 impl Cleaner {
-    /// For the pods that this agent of this folder had.
+    /// Creates a cleaner for the pods of this folder's last agent.
     pub(super) fn of(last: LastAgent, folder: &Path) -> Result<Self, NoGroups> {
         let groups = last.groups.map(|groups| PodGroups::open(&groups.settings())).transpose()?;
         let volumes = Volumes::new(DataDirectory::new(folder));
         Ok(Self(Arc::new(Places { logs: last.pod_logs, volumes, groups })))
     }
 
-    /// Removes what a pod has left. An error, if something of it still runs; what else stays is for the next agent.
+    /// Removes what is left of a pod. Fails if something of the pod still runs; anything else that cannot be removed is
+    /// left to the next agent.
     pub(crate) async fn remove(&self, uid: &str) -> Result<(), LeavingsError> {
         let mut attempt = 1;
         loop {
@@ -57,7 +58,7 @@ impl Cleaner {
         }
     }
 
-    /// Works off the async thread: a command has only one, and other pods end on it, too.
+    /// Works on a blocking thread: a command has only one async thread, and other pods are stopped on it as well.
     async fn try_to_remove(&self, uid: &str) -> Result<(), LeavingsError> {
         let (places, uid) = (self.0.clone(), PodUid::from(uid));
         let remove = move || {

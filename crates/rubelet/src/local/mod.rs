@@ -1,4 +1,4 @@
-//! How commands find the agent of this machine, or, if none runs, its runtime.
+//! How commands find the agent of this machine or, if none is running, its runtime.
 
 mod agent;
 mod cleaner;
@@ -35,28 +35,28 @@ pub(crate) struct LocalArgs {
     runtime_endpoint: Option<Endpoint>,
 }
 
-/// Who answers.
+/// What answers a command.
 pub(crate) enum Local {
     /// The agent.
     Agent(AgentClient),
-    /// A runtime alone; the embedded one was started for this.
+    /// A runtime alone; the embedded one was started for this command.
     Runtime(LoneRuntime),
 }
 
 /// A runtime without an agent.
 pub(crate) struct LoneRuntime {
     pub(crate) client: RuntimeClient,
-    /// What the names of pods ended in, if an agent ever ran.
+    /// The suffix of pod names, if an agent ever ran.
     node_name: Option<String>,
-    /// Whether the folder is ours until this process ends, so that no agent uses it meanwhile.
+    /// Whether this process holds the folder until it ends, so that no agent can start in the meantime.
     has_folder: bool,
-    /// Whether it is the embedded one of another command.
+    /// Whether it is the embedded runtime of another command.
     is_of_other: bool,
     _embedded: Option<Embedded>,
 }
 
 impl LoneRuntime {
-    /// All pods that it has.
+    /// Lists all of its pods.
     pub(crate) async fn pods(&self) -> Result<PodListing, Unreachable> {
         let failed = if self.is_of_other { Unreachable::RuntimeOfOther } else { Unreachable::Runtime };
         self.client.list_pods(&ListFilter::All).await.map_err(failed)
@@ -64,7 +64,7 @@ impl LoneRuntime {
 }
 
 impl Local {
-    /// What the names of pods end in here.
+    /// Returns the suffix of pod names.
     pub(crate) fn node_name(&self) -> String {
         match self {
             Self::Agent(agent) => agent.about.node_name.clone(),
@@ -73,7 +73,7 @@ impl Local {
     }
 }
 
-/// Nobody answers.
+/// Why neither an agent nor a runtime answers.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreachable {
     #[error(
@@ -86,7 +86,7 @@ pub(crate) enum Unreachable {
     Embedded(#[from] EmbeddedError),
     #[error("{}", .0.explanation())]
     Runtime(rubelet_cri::Error),
-    /// The embedded runtime of somebody else, who may have ended.
+    /// The embedded runtime of another command, which may have ended.
     #[error("{}", .0.explanation())]
     RuntimeOfOther(rubelet_cri::Error),
     #[error("{}", not_ended(.0))]
@@ -105,7 +105,7 @@ pub(crate) enum Unreachable {
     Environment(EndpointError),
 }
 
-/// Why a pod was not ended.
+/// Why a pod was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EndError {
     #[error("the runtime: {0}")]
@@ -114,19 +114,19 @@ pub(crate) enum EndError {
     Runs(LeavingsError),
 }
 
-/// What a command wants of whoever answers.
+/// What a command needs from the agent or the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// To look: it is soon done.
+    /// To read, which is soon done.
     Look,
-    /// To have something done in a container.
+    /// To run something in a container.
     Exec,
-    /// That no agent, and no other command, comes between.
+    /// To be sure that no agent and no other command interferes.
     Folder,
 }
 
 impl Unreachable {
-    /// Whether who was to answer has ended meanwhile, so that another may answer now.
+    /// Whether the agent or the runtime has ended in the meantime, so that another one may answer now.
     pub(crate) fn has_ended(&self) -> bool {
         match self {
             Self::Agent(error) => error.has_ended(),
@@ -135,12 +135,12 @@ impl Unreachable {
         }
     }
 
-    /// How a command ends for it.
+    /// The exit code for it.
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Nobody(_) | Self::Runtime(_) | Self::RuntimeOfOther(_) | Self::Agent(_) => Failure::Runtime,
             Self::NotEnded(pods) if pods.iter().all(|(_, error)| is_silent(error)) => Failure::Runtime,
-            // It can be talked to: the end of a pod is what it could not do.
+            // The runtime can be reached; it is stopping the pod that failed.
             Self::NotEnded(_) => Failure::System,
             Self::Embedded(_) | Self::Place(_) | Self::Folder(_) | Self::LastAgent(_) => Failure::System,
             Self::Endpoint(_) | Self::Environment(_) => Failure::Usage,
@@ -149,12 +149,12 @@ impl Unreachable {
 }
 
 impl LocalArgs {
-    /// Finds whoever answers: the runtime that is named, or the agent, or the runtime that the last agent used, or the
-    /// one that the environment names.
+    /// Finds what is to answer: the given runtime, or the agent, or the runtime that the last agent used, or the one
+    /// that the environment names.
     pub(crate) async fn reach(&self, need: Need) -> Result<Local, Unreachable> {
         let folder = self.place.path()?;
         if let Some(endpoint) = &self.runtime_endpoint {
-            // Whoever names the runtime need not be able to read the folder.
+            // If the runtime is given, the folder need not be readable.
             let last = LastAgent::read(&folder).ok().flatten();
             return lone(endpoint, last.as_ref()).await.map(Local::Runtime);
         }
@@ -164,14 +164,14 @@ impl LocalArgs {
                 return Ok(Local::Agent(agent));
             }
             let last = LastAgent::read(&folder)?;
-            // What the embedded runtime makes first.
+            // This folder is the first thing that the embedded runtime creates.
             if last.is_none() && !folder.join("sandboxes").exists() {
                 return match endpoint_of_environment().map_err(Unreachable::Environment)? {
                     Some(endpoint) => lone(&endpoint, None).await.map(Local::Runtime),
                     None => Err(Unreachable::Nobody(folder)),
                 };
             }
-            // A runtime of its own is there for everybody, but an agent that is on its way knows more.
+            // An external runtime can always be asked, but an agent that is starting knows more.
             if need != Need::Folder
                 && !self.place.has_agent()
                 && let Some(last) = &last
@@ -179,7 +179,7 @@ impl LocalArgs {
             {
                 return lone(&endpoint, Some(last)).await.map(Local::Runtime);
             }
-            // Whoever has the folder is an agent that comes or goes, or a command that is done at some time.
+            // The folder is held by an agent that is starting or ending, or by a command, which ends sooner or later.
             if let Some(lock) = self.place.try_take(Holder::Command)? {
                 break (lock, last);
             }
@@ -213,12 +213,12 @@ impl LocalArgs {
         Ok(Local::Runtime(lone))
     }
 
-    /// The embedded runtime of whoever has the folder.
+    /// Returns the endpoint of the embedded runtime of whichever process holds the folder.
     fn embedded_endpoint(&self) -> Result<Endpoint, Unreachable> {
         Ok(Endpoint::from_path(&self.place.runtime_socket()?)?)
     }
 
-    /// The agent, if one runs and is to be asked.
+    /// Connects to the agent, if one is running and no runtime was given.
     pub(crate) async fn agent(&self) -> Result<Option<AgentClient>, Unreachable> {
         if self.runtime_endpoint.is_some() {
             return Ok(None);
@@ -226,24 +226,25 @@ impl LocalArgs {
         Ok(AgentClient::connect(&self.place.agent_socket()?).await?)
     }
 
-    /// What the last agent of the folder was told.
+    /// Reads the record of the folder's last agent.
     pub(crate) fn last_agent(&self) -> Result<Option<LastAgent>, Unreachable> {
         Ok(LastAgent::read(&self.place.path()?)?)
     }
 
-    /// Whether what pods have left in the folder may be removed: it is ours, or becomes so because nobody has it. An agent
-    /// that was passed over because the runtime was named has it, and cleans up after its pods.
+    /// Whether the remains of pods in the folder may be removed: the folder is held by this process, or free, in which
+    /// case it is taken. An agent that was bypassed because a runtime was given holds it, and cleans up after its pods
+    /// itself.
     pub(crate) fn may_clean_up(&self, lone: &LoneRuntime) -> bool {
         let taken = || self.place.try_take(Holder::Command).ok().flatten().map(Lock::keep);
         lone.has_folder || taken().is_some()
     }
 
-    /// The pods of this folder of which its runtime knows nothing: they wait for a volume, or were cut off before or after they
-    /// were there. Of another runtime than theirs that says nothing.
+    /// Lists the pods of this folder that its runtime does not know: they wait for a volume, or were interrupted before
+    /// they were created or after they were removed. A runtime other than theirs proves nothing.
     pub(crate) async fn only_in_folder(&self, lone: &LoneRuntime) -> Result<Vec<PodRef>, Unreachable> {
         let (true, Some(last)) = (lone.has_folder, self.last_agent()?) else { return Ok(Vec::new()) };
         let listed = lone.pods().await?;
-        // What could not be read may be one of them.
+        // A pod that could not be read may be one of them.
         if listed.unreadable > 0 {
             return Ok(Vec::new());
         }
@@ -252,7 +253,7 @@ impl LocalArgs {
         Ok(pods)
     }
 
-    /// Who removes what pods of ours leave behind that are ended without an agent. Nobody, if there never was one.
+    /// Returns a cleaner for pods of this folder that are stopped without an agent; `None` if there never was an agent.
     pub(crate) fn cleaner(&self) -> Option<Cleaner> {
         let (Ok(folder), Ok(Some(last))) = (self.place.path(), self.last_agent()) else { return None };
         match Cleaner::of(last, &folder) {
@@ -264,7 +265,7 @@ impl LocalArgs {
         }
     }
 
-    /// Removes links to logs that went with their pods.
+    /// Removes links to logs that were removed with their pods.
     pub(crate) fn remove_dead_links(&self) {
         let Ok(Some(last)) = self.last_agent() else { return };
         if let Err(error) = remove_dead_links(Path::new(USUAL_LOG_LINKS), &last.pod_logs) {
@@ -272,13 +273,13 @@ impl LocalArgs {
         }
     }
 
-    /// What the containers of a pod are called, if an agent of this folder ever knew.
+    /// Returns the names of a pod's containers, if an agent of this folder ever knew them.
     pub(crate) fn containers(&self, uid: &str) -> ContainerNames {
         let folder = self.place.path().ok();
         folder.map(|folder| kept_containers(&DataDirectory::new(folder), uid)).unwrap_or_default()
     }
 
-    /// Whether the pod was made by the agent of this folder.
+    /// Whether the pod was created by an agent of this folder.
     pub(crate) fn made(&self, uid: &str) -> bool {
         self.place.path().is_ok_and(|folder| folder.join("pods").join(uid).exists())
     }
@@ -290,7 +291,7 @@ async fn lone(endpoint: &Endpoint, last: Option<&LastAgent>) -> Result<LoneRunti
     Ok(LoneRuntime { client, node_name, has_folder: false, is_of_other: false, _embedded: None })
 }
 
-/// Whether the runtime has not answered.
+/// Whether the error is that the runtime did not answer.
 fn is_silent(error: &EndError) -> bool {
     match error {
         EndError::Call(error) => error.failure.is_absence() || error.failure == CallFailure::Timeout,
@@ -298,13 +299,14 @@ fn is_silent(error: &EndError) -> bool {
     }
 }
 
-/// Which pods could not be ended, and why.
+/// Says which pods could not be stopped, and why.
 fn not_ended(pods: &[(String, EndError)]) -> String {
     let lines: Vec<String> = pods.iter().map(|(pod, error)| format!("cannot stop {pod}: {error}")).collect();
     lines.join("\n")
 }
 
-/// Does something with whoever answers. If he has ended before he could answer, it is done once more, with whoever answers then.
+/// Runs `work` with whatever answers. If that ended before it could answer, the work is done once more, with whatever
+/// answers then.
 pub(crate) async fn again_if_ended<T, E>(
     mut work: impl AsyncFnMut() -> Result<T, E>,
     has_ended: impl Fn(&E) -> bool,

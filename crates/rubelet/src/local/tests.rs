@@ -1,4 +1,4 @@
-//! Who answers while agents and commands come and go.
+//! Which process answers while agents and commands come and go.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn args(folder: &Path) -> LocalArgs {
     Line::parse_from(["x", "--data-dir", folder.to_str().expect("a text")]).local
 }
 
-/// A folder in which there was an agent with the pod `shop/web`, in this runtime.
+/// A folder that had an agent with the pod `shop/web`, in this runtime.
 async fn folder_of_an_agent() -> (tempfile::TempDir, Handle) {
     let folder = tempfile::tempdir().expect("a folder");
     let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(folder.path().join("s")).await.expect("served");
@@ -41,10 +41,10 @@ async fn pods(args: &LocalArgs, need: Need) -> Vec<String> {
     pods.rows().iter().map(Row::full_name).collect()
 }
 
-/// An agent that says who it is to those who ask first, and then no more: it has ended.
+/// An agent that identifies itself to the first few clients, and then ends.
 async fn ends_after(answers: usize, listener: UnixListener, lock: Lock) {
     for _ in 0..answers {
-        // The first connection only tells whether anybody listens.
+        // The first connection only checks whether anything listens.
         let _ = listener.accept().await.expect("a client");
         let (mut stream, _) = listener.accept().await.expect("a client");
         let mut question = [0; 1024];
@@ -55,7 +55,7 @@ async fn ends_after(answers: usize, listener: UnixListener, lock: Lock) {
         stream.write_all(answer.as_bytes()).await.expect("it is read");
     }
     let _ = listener.accept().await.expect("a client");
-    // Neither heard nor answered any more, and gone a moment later.
+    // From now on clients get no answer, and a moment later the agent is gone.
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), listener.accept()).await;
     drop((listener, lock));
 }
@@ -92,7 +92,8 @@ async fn a_runtime_of_its_own_answers_though_a_command_has_the_folder() {
     assert!(begun.elapsed().as_secs() >= 60, "who ends pods waits");
 }
 
-/// The embedded runtime of a command answers others, but not that of an agent, which itself knows more.
+/// The embedded runtime of a command answers commands that only read; that of an agent does not, since the agent itself
+/// knows more.
 #[tokio::test]
 async fn the_embedded_runtime_of_a_command_answers_those_who_look() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,10 +1,10 @@
-//! Where logs are on disk: `<namespace>_<name>_<uid>/<container>/<number>.log`.
+//! The paths of logs: `<namespace>_<name>_<uid>/<container>/<number>.log`.
 
 use std::path::{Path, PathBuf};
 
 use crate::pods::{NotOne, PodName, Row};
 
-/// The numbers of a container's instances that have logs, oldest first.
+/// Returns the numbers of a container's instances that have logs, oldest first.
 pub(crate) fn instances(folder: &Path) -> Vec<u32> {
     let mut numbers: Vec<u32> =
         names(folder).iter().filter_map(|name| name.strip_suffix(".log")?.parse().ok()).collect();
@@ -12,7 +12,7 @@ pub(crate) fn instances(folder: &Path) -> Vec<u32> {
     numbers
 }
 
-/// The rotated parts of the log of an instance, oldest first. Not those that are compressed.
+/// Returns the rotated parts of an instance's log, oldest first, without compressed ones.
 pub(super) fn parts(folder: &Path, number: u32) -> Vec<PathBuf> {
     let prefix = format!("{number}.log.");
     let is_plain = |name: &&String| {
@@ -29,7 +29,7 @@ pub(crate) struct PodLogs {
     pub(crate) containers: Vec<String>,
 }
 
-/// The newest logs of a pod.
+/// Finds the newest logs of a pod.
 pub(crate) fn newest_pod_logs(logs: &Path, pod: &PodName, node: &str) -> Result<PodLogs, NotOne> {
     let age = |name: &String| logs.join(name).metadata().and_then(|metadata| metadata.modified()).ok();
     let mut folders = names(logs);

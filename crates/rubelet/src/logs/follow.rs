@@ -1,4 +1,4 @@
-//! Shows the logs of pods while they are written, on a thread of its own: whoever reads slowly holds up nobody but it.
+//! Prints the logs of pods as they are written, on a thread of its own, so that a slow reader blocks nothing else.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -14,30 +14,31 @@ use super::printer::{Printer, Streams, Style};
 use super::tail::{Tail, Told};
 use crate::signals;
 
-/// How often to look for more.
+/// How often to check for more output.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the thread is told.
+/// A message to the thread.
 enum News {
-    /// There is a container to follow: its logs are there, and this stands before its lines.
+    /// A container to follow: its logs are in `folder`, and each of its lines is printed after `prefix`.
     Container { folder: PathBuf, prefix: String },
-    /// Its instances before this one have ended.
+    /// The container's instances before this one have ended.
     Ended { folder: PathBuf, before: u32 },
 }
 
-/// Follows the logs of all containers of some pods. Each line is shown after the name of its container.
+/// Follows the logs of all containers of some pods, and prints each line after the name of its container.
 pub(crate) struct Follower {
     logs: PathBuf,
-    /// Which instances of a container have ended, as the thread was told.
+    /// Which instances of a container have ended, as the thread knows.
     told: BTreeMap<PathBuf, u32>,
-    /// Bounded by the containers of the pods and by how often they are started. Dropping it ends the thread, after all that
-    /// there is was shown.
+    /// The queue is bounded by the number of containers and of their starts. Dropping it ends the thread, after
+    /// everything has been printed.
     news: Sender<News>,
     ended: oneshot::Receiver<Option<io::Error>>,
 }
 
 impl Follower {
-    /// Of pods whose logs are below `logs`. The reader hears what was read; `complain` that something cannot be shown, once.
+    /// Creates a follower for pods whose logs are below `logs`. It notes in `reader` what has been read, and calls
+    /// `complain` once if something cannot be printed.
     pub(crate) fn new(
         logs: PathBuf,
         reader: LogReader,
@@ -47,13 +48,13 @@ impl Follower {
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("logs".to_owned()).spawn(move || {
             signals::output::never_stops_this_thread();
-            // Nobody waits for it any more if nobody receives it.
+            // If the receiver is gone, nobody waits for the result.
             let _ = end.send(show_all(&received, &reader, complain));
         })?;
         Ok(Self { logs, told: BTreeMap::new(), news, ended })
     }
 
-    /// Follows these pods, which are as it is said.
+    /// Follows the logs of these pods, given their current statuses.
     pub(crate) fn follow<'a>(&mut self, pods: impl Iterator<Item = (&'a Pod, &'a PodStatus)>) {
         for (pod, status) in pods {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -76,7 +77,7 @@ impl Follower {
     }
 
     fn follow_container(&mut self, folder: PathBuf, prefix: String, before: u32) {
-        // A thread that is gone has nobody to show anything to.
+        // If the thread has ended, there is nothing left to print.
         if !self.told.contains_key(&folder) {
             let _ = self.news.send(News::Container { folder: folder.clone(), prefix });
         }
@@ -85,7 +86,7 @@ impl Follower {
         }
     }
 
-    /// Shows what is left and ends. An error, if something could not be shown to somebody who reads.
+    /// Prints what remains, and ends. Fails if something could not be printed although there was a reader.
     pub(crate) async fn finish(self) -> io::Result<()> {
         drop(self.news);
         match self.ended.await {
@@ -95,7 +96,7 @@ impl Follower {
     }
 }
 
-/// The instances of a container before this one have ended, by what is said of it.
+/// Returns the number before which all instances of a container have ended, according to its status.
 fn ended_before(status: &PodStatus, container: &str) -> u32 {
     let mut all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let Some(status) = all.find(|one| one.name == container) else { return 0 };
@@ -103,14 +104,14 @@ fn ended_before(status: &PodStatus, container: &str) -> u32 {
     newest + u32::from(has_ended(status))
 }
 
-/// Whether the newest instance of a container has ended. One that waits for its first has none.
+/// Whether the newest instance of a container has ended. A container that waits for its first instance has none.
 fn has_ended(status: &ContainerStatus) -> bool {
     let Some(state) = &status.state else { return false };
     let last_ended = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
     state.terminated.is_some() || (state.waiting.is_some() && last_ended)
 }
 
-/// A container that is followed.
+/// A container whose log is followed.
 struct Followed {
     folder: PathBuf,
     tail: Tail,
@@ -118,8 +119,8 @@ struct Followed {
     ended_before: u32,
 }
 
-/// Shows all there is until nothing more is to come. Gives the first error of showing it, but not that nobody reads it any more:
-/// that is no reason not to run the pods.
+/// Prints everything until nothing more can follow. Returns the first error of printing, unless it was that the reader
+/// is gone: the pods run nevertheless.
 fn show_all(news: &Receiver<News>, reader: &LogReader, complain: impl Fn(&io::Error)) -> Option<io::Error> {
     let mut all: Vec<Followed> = Vec::new();
     let mut failure = None;
@@ -166,7 +167,7 @@ fn take(all: &mut Vec<Followed>, news: News) {
 }
 
 impl Followed {
-    /// Shows what is new. Gives the first error of showing it; that a log cannot be read is logged.
+    /// Prints what is new. Returns the first error of printing; an error of reading the log is logged.
     fn show(&mut self, is_over: bool) -> io::Result<()> {
         let Self { tail, printer, ended_before, .. } = self;
         let (mut out, mut err) = (io::stdout(), io::stderr());
@@ -188,7 +189,7 @@ impl Followed {
             tracing::warn!(%error, "cannot read a log");
         }
         let has_ended = tail.reading().is_none_or(|(number, _)| number < *ended_before);
-        // What an instance said last is shown when it has ended, and not when the next one begins.
+        // An unfinished last line is printed when its instance has ended, not when the next one starts.
         if is_over || has_ended {
             keep(printer.end_lines(&mut streams));
         }

@@ -1,26 +1,26 @@
 //! One line of a log.
 
-/// Where a line was written to.
+/// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Out,
     Err,
 }
 
-/// One line of a log, or a part of one.
+/// A line of a log, or part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// When it was written, as the runtime put it.
+    /// When it was written, in the runtime's format.
     pub(crate) time: &'a str,
     pub(crate) stream: Stream,
-    /// Whether the line goes on in the next one.
+    /// Whether the line continues in the next one.
     pub(crate) is_partial: bool,
-    /// What the container wrote, which need not be text.
+    /// What the container wrote, which need not be valid text.
     pub(crate) text: &'a [u8],
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line; `None` if it is none of a log.
+    /// Parses a line; `None` if it is not a log line.
     pub(crate) fn read(raw: &'a [u8]) -> Option<Self> {
         let mut parts = raw.splitn(4, |byte| *byte == b' ');
         let (time, stream, tags) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,14 +1,14 @@
-//! What a pod's status says of the logs of its containers: whether there is any point in waiting for more, and which
-//! instance wrote the newest.
+//! What a pod's status says about its containers' logs: whether more output can follow, and which instance wrote the
+//! newest log.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 
-/// Whether a container writes no more: its pod is done, or it has ended and is not started again.
+/// Whether a container writes no more: its pod has ended, or it has ended itself and will not be restarted.
 pub(crate) fn is_over(pod: &Pod, stage: &str, container: &str) -> bool {
     stage == "terminated" || has_ended_for_good(pod, container).unwrap_or(false)
 }
 
-/// Whether a container has ended and waits to be started again: then its newest log is that of the previous instance.
+/// Whether a container has ended and waits for a restart: then its newest log is that of the previous instance.
 pub(crate) fn is_between_instances(pod: &Pod, container: &str) -> bool {
     let status = pod.status.as_ref().and_then(|status| status_of(status, container));
     status.is_some_and(|status| {
@@ -22,7 +22,7 @@ fn status_of<'a>(status: &'a PodStatus, container: &str) -> Option<&'a Container
     all.find(|one| one.name == container)
 }
 
-/// Nothing if the pod does not tell.
+/// `None` if the pod's status does not say.
 fn has_ended_for_good(pod: &Pod, container: &str) -> Option<bool> {
     let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref()?);
     let of_name = |one: &&Container| one.name == container;
@@ -32,14 +32,14 @@ fn has_ended_for_good(pod: &Pod, container: &str) -> Option<bool> {
         return Some(false);
     };
     if spec_of_it.restart_policy_rules.as_ref().is_some_and(|rules| !rules.is_empty()) {
-        // Its own rules, or those of another, may start it again.
+        // Its own restart rules, or those of another container, may restart it.
         return Some(false);
     }
     let policy = spec_of_it.restart_policy.as_deref().or(spec.restart_policy.as_deref());
     Some(match policy.unwrap_or("Always") {
         "Never" => true,
         "OnFailure" => ended.exit_code == 0,
-        // An init container that is no sidecar has done its work.
+        // An init container that is not a sidecar has done its work.
         _ => init.is_some() && spec_of_it.restart_policy.is_none() && ended.exit_code == 0,
     })
 }

@@ -1,4 +1,4 @@
-//! Shows the lines of a log to people: whole, on the stream that they were written to.
+//! Prints the lines of a log for people: as whole lines, on the stream that they were written to.
 
 use std::io::{self, Write};
 
@@ -6,35 +6,35 @@ use jiff::Timestamp;
 
 use super::line::{Line, Stream};
 
-/// A line that comes in parts is put together up to here. Of a longer one, what there is is shown.
+/// Parts of a line are joined up to this length. Of a longer line, what has arrived is printed.
 const LONGEST: usize = 256 << 10;
 
-/// How lines are shown.
+/// How lines are printed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Style {
-    /// What stands before every line.
+    /// Printed before every line.
     pub(crate) prefix: String,
-    /// Whether it says when it was written.
+    /// Whether the time of each line is printed.
     pub(crate) timestamps: bool,
-    /// Older ones are left out.
+    /// Older lines are left out.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// Where lines go.
+/// The streams that lines are printed to.
 pub(crate) struct Streams<'a> {
     pub(crate) out: &'a mut dyn Write,
     pub(crate) err: &'a mut dyn Write,
 }
 
-/// A line of which the end has not come.
+/// A line whose end has not arrived yet.
 #[derive(Debug, Default)]
 struct Open {
     text: Vec<u8>,
-    /// Whether some of it was shown.
+    /// Whether part of it has been printed.
     has_begun: bool,
 }
 
-/// Shows the lines of one log.
+/// Prints the lines of one log.
 #[derive(Debug, Default)]
 pub(crate) struct Printer {
     style: Style,
@@ -47,7 +47,7 @@ impl Printer {
         Self { style, ..Self::default() }
     }
 
-    /// Shows a line as it is in the log. What is none of a log is not shown.
+    /// Prints a raw line of a log. Anything that is not a log line is skipped.
     pub(crate) fn show(&mut self, raw: &[u8], streams: &mut Streams<'_>) -> io::Result<()> {
         let Some(line) = Line::read(raw) else { return Ok(()) };
         let is_old = |since: &Timestamp| line.time.parse::<Timestamp>().is_ok_and(|time| time < *since);
@@ -75,8 +75,8 @@ impl Printer {
         to.write_all(&std::mem::take(&mut open.text))
     }
 
-    /// Shows what there is of lines without an end, as the end may take long to come: all that was written was read. Not where
-    /// lines of others may come between, as they do where each has a prefix.
+    /// Prints the beginnings of unfinished lines, since their ends may take long to arrive and everything written so
+    /// far has been read. With a prefix it does nothing: other containers' lines may be printed in between.
     pub(crate) fn catch_up(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
         if !self.style.prefix.is_empty() {
             return Ok(());
@@ -87,7 +87,7 @@ impl Printer {
         })
     }
 
-    /// Ends the lines without an end: whoever wrote them has ended, and what comes is another's.
+    /// Ends unfinished lines: the instance that wrote them has ended, and the next output is another instance's.
     pub(crate) fn end_lines(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
         self.each_open(streams, |open, to| {
             let mut text = std::mem::take(open).text;
@@ -96,8 +96,8 @@ impl Printer {
         })
     }
 
-    /// Shows what there is of lines without an end: it will not come, and nothing comes after it. Among the lines of others it is
-    /// a line; alone it is what was written.
+    /// Prints unfinished lines at the end of a log, where nothing follows. Among the lines of other containers each
+    /// becomes a whole line; alone, it is printed exactly as written.
     pub(crate) fn finish(&mut self, streams: &mut Streams<'_>) -> io::Result<()> {
         if self.style.prefix.is_empty() { self.catch_up(streams) } else { self.end_lines(streams) }
     }
@@ -175,11 +175,12 @@ mod tests {
         let plain = Style::default();
         let prefixed = Style { prefix: "[web] ".to_owned(), ..plain.clone() };
         let timed = Style { timestamps: true, ..plain.clone() };
-        // What is shown when all is read that there is, and what when another instance has begun to write.
+        // First what is printed once everything has been read, then what is printed once another instance has started
+        // to write.
         let table = [
             (plain, "fatal: boom", "fatal: boom\nstarting\n"),
             (timed, "12:00 fatal: boom", "12:00 fatal: boom\n12:01 starting\n"),
-            // Others may write in between.
+            // Other containers may print in between.
             (prefixed, "", "[web] fatal: boom\n[web] starting\n"),
         ];
         for (style, at_once, in_the_end) in table {

@@ -1,7 +1,7 @@
-//! Reads the log of a container as it grows: on through rotations, and from one instance to the next.
+//! Reads the log of a container as it grows: through rotations, and from one instance to the next.
 //!
-//! A file is read to its end before the next one is begun, and it is kept open: that it was renamed changes nothing.
-//! Blocks on the disk.
+//! A file is read to its end before the next one is opened. It is kept open, so renaming it changes nothing. These
+//! functions block on the disk.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -12,24 +12,24 @@ use rubelet_agent::settings::FileId;
 
 use super::files::{instances, parts};
 
-/// How much is read at once.
+/// The number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// Runtimes break lines long before this: what is longer is no log.
+/// Runtimes split lines long before this length: anything longer is not a log.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// One file of a log, open.
+/// An open file of a log.
 pub(crate) struct LogFile {
     file: File,
-    /// By which it is known whatever it is called.
+    /// Identifies the file even after it is renamed.
     inode: FileId,
     position: u64,
-    /// The beginning of a line that has not ended yet.
+    /// The beginning of a line whose end has not been read yet.
     rest: Vec<u8>,
 }
 
 impl LogFile {
-    /// Opens a log, at its beginning or before its last few lines.
+    /// Opens a log at its beginning, or before its last few lines.
     pub(crate) fn open(path: &Path, last_lines: Option<usize>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let inode = inode(&file.metadata()?);
@@ -41,10 +41,10 @@ impl LogFile {
         Ok(Self { file, inode, position, rest: Vec::new() })
     }
 
-    /// Gives every whole line up to the end, without its end. Whether anything was there.
+    /// Passes on every whole line up to the end of the file, without its line end. Returns whether anything was read.
     pub(crate) fn read(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         if self.file.metadata()?.len() < self.position {
-            // Somebody has emptied it instead of moving it away.
+            // The file was truncated instead of being moved away.
             (self.position, self.rest) = (self.file.seek(SeekFrom::Start(0))?, Vec::new());
         }
         let mut chunk = vec![0; CHUNK];
@@ -69,7 +69,7 @@ impl LogFile {
         }
     }
 
-    /// Gives the last line, if it has no end: nobody will write it any more.
+    /// Passes on the last line if it has no line end: nobody will write any more of it.
     pub(crate) fn finish(self, each: &mut dyn FnMut(&[u8])) {
         if !self.rest.is_empty() {
             each(&self.rest);
@@ -81,7 +81,7 @@ fn inode(metadata: &fs::Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-/// Where the last few lines begin; looks at no more than it must.
+/// Finds where the last few lines begin, reading no more than necessary.
 fn start_of_last_lines(file: &mut File, count: usize) -> io::Result<u64> {
     let end = file.seek(SeekFrom::End(0))?;
     let mut begin = end;
@@ -95,7 +95,7 @@ fn start_of_last_lines(file: &mut File, count: usize) -> io::Result<u64> {
         file.read_exact(chunk)?;
         for (place, _) in chunk.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let after = begin + place as u64 + 1;
-            // The last line end begins no line. A line without one is still a line.
+            // The last line end begins no line. A line without one still counts.
             if after == end {
                 continue;
             }
@@ -108,22 +108,22 @@ fn start_of_last_lines(file: &mut File, count: usize) -> io::Result<u64> {
     Ok(if count == 0 { end } else { 0 })
 }
 
-/// What comes after the file that is being read.
+/// What follows the file that is being read.
 enum Next {
-    /// Nothing, so far.
+    /// Nothing yet.
     Nothing,
-    /// It was rotated: the log goes on here.
+    /// The log was rotated, and continues here.
     Part(PathBuf),
-    /// The container was started again.
+    /// The container was restarted.
     Instance(u32),
 }
 
-/// Where a reader is.
+/// A reader's position.
 struct At {
-    /// Which instance of the container.
+    /// The number of the container's instance.
     number: u32,
     file: LogFile,
-    /// Whether another file was found in its place before. A moment later nobody writes to it any more.
+    /// Whether another file was seen in its place before. After another moment, nobody writes to the old file any more.
     was_replaced: bool,
 }
 
@@ -132,7 +132,7 @@ impl At {
         let log = folder.join(format!("{}.log", self.number));
         let is_replaced = match fs::metadata(&log) {
             Ok(metadata) => inode(&metadata) != self.file.inode,
-            // It is just being rotated, or was removed with its instance.
+            // It is being rotated at this moment, or was removed with its instance.
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(error),
         };
@@ -143,8 +143,8 @@ impl At {
         Ok(later.map_or(Next::Nothing, Next::Instance))
     }
 
-    /// The part that follows, if the log was rotated more than once. One that is not there any more under any name was
-    /// compressed, and so were all before it: what is not compressed comes after it.
+    /// Returns the part that follows, if the log was rotated more than once. If the current part no longer exists under
+    /// any name, it was compressed, and so were all parts before it: the uncompressed ones follow it.
     fn successor(&self, folder: &Path) -> Option<PathBuf> {
         let mut parts = parts(folder, self.number);
         let is_this = |part: &PathBuf| fs::metadata(part).is_ok_and(|found| inode(&found) == self.file.inode);
@@ -153,51 +153,51 @@ impl At {
     }
 }
 
-/// What a reader of the logs of a container is told.
+/// What a log's reader passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told<'a> {
-    /// A line, as it is in the log.
+    /// A raw line of the log.
     Line(&'a [u8]),
-    /// All that this instance wrote was told; what comes is another's.
+    /// Everything that this instance wrote has been passed on; what follows is another instance's.
     EndOfInstance,
 }
 
-/// Where to begin with the log of an instance.
+/// Where to begin in the log of an instance.
 #[derive(Clone, Copy)]
 enum Begin {
-    /// With its oldest part.
+    /// At its oldest part.
     Oldest,
-    /// With the file that is written to, or its last few lines.
+    /// At the current file, or at its last few lines.
     Newest { last_lines: Option<usize> },
 }
 
 /// Reads the log of a container as it grows.
 pub(crate) struct Tail {
     folder: PathBuf,
-    /// No older instance is read.
+    /// Older instances are not read.
     from: u32,
     begin: Begin,
     at: Option<At>,
 }
 
 impl Tail {
-    /// The logs of the container whose logs are in `folder`: of the oldest instance that has one, but not of one before
-    /// `from`, and of those after it. Of the first file only the last few lines, if so many are named.
+    /// Reads the logs in the folder of a container: those of the oldest instance that has one, though of none before
+    /// `from`, and of all later ones. If `last_lines` is set, the first file is read from there.
     pub(crate) fn new(folder: PathBuf, from: u32, last_lines: Option<usize>) -> Self {
         Self { folder, from, begin: Begin::Newest { last_lines }, at: None }
     }
 
-    /// All logs of the container whose logs are in `folder`, rotated parts included.
+    /// Reads all logs in the folder of a container, including rotated parts.
     pub(crate) fn of_everything(folder: PathBuf) -> Self {
         Self { folder, from: 0, begin: Begin::Oldest, at: None }
     }
 
-    /// Tells every line that was written since. Whether anything was there.
+    /// Passes on every line written since the last call. Returns whether there was anything.
     pub(crate) fn read(&mut self, tell: &mut dyn FnMut(Told<'_>)) -> io::Result<bool> {
         self.go_on(tell, false)
     }
 
-    /// Tells all that is left, of a container that writes no more.
+    /// Passes on everything that remains, for a container that writes no more.
     pub(crate) fn read_to_end(&mut self, tell: &mut dyn FnMut(Told<'_>)) -> io::Result<()> {
         self.go_on(tell, true)?;
         if let Some(at) = self.at.take() {
@@ -206,7 +206,8 @@ impl Tail {
         Ok(())
     }
 
-    /// The instance that is being read, if there is one yet, and the file of its log. All before them was read.
+    /// Returns the instance that is being read, if there is one yet, and the file of its log. Everything before that
+    /// file has been read.
     pub(crate) fn reading(&self) -> Option<(u32, FileId)> {
         self.at.as_ref().map(|at| (at.number, at.file.inode))
     }
@@ -218,7 +219,7 @@ impl Tail {
                 self.at = self.first()?;
             }
             let Some(at) = &mut self.at else { return Ok(has_read) };
-            // Asked before reading: what was written before that came is then all read.
+            // This is checked before reading, so that everything written before the next file appeared is read.
             let next = at.next(&self.folder)?;
             let each = &mut |line: &[u8]| tell(Told::Line(line));
             has_read |= at.file.read(each)?;
@@ -229,7 +230,7 @@ impl Tail {
                     return Ok(has_read);
                 }
                 Next::Part(path) => {
-                    // One that is gone was moved on: where to is found out at the next reading.
+                    // A file that is gone has been renamed again; the next call finds it.
                     let Some(file) = open_if_there(&path, None)? else { return Ok(has_read) };
                     std::mem::replace(&mut at.file, file).finish(each);
                     at.was_replaced = false;
@@ -258,7 +259,7 @@ impl Tail {
             Begin::Newest { last_lines } => open_if_there(&log(), last_lines)?,
         };
         if file.is_some() {
-            // Of whatever comes later nothing may be left out.
+            // From now on, nothing may be skipped.
             self.begin = Begin::Oldest;
         }
         Ok(file.map(|file| At { number, file, was_replaced: false }))

@@ -1,4 +1,5 @@
-//! The file by which an agent or a command has a folder for itself: whoever has locked it, and it says who that is.
+//! The lock file through which an agent or a command has a folder to itself. The process that locks it also writes into
+//! it which one it is.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -10,28 +11,28 @@ use rustix::io::Errno;
 
 const FILE: &str = "agent.lock";
 
-/// Only for its owner: whoever may read a file may lock it, too.
+/// For its owner only: whoever may read a file may also lock it.
 const MODE: u32 = 0o600;
 
-/// What has a folder.
+/// The kind of process that holds a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     Agent,
-    /// It does without an agent, and is done at some time.
+    /// A command that works without an agent, and ends sooner or later.
     Command,
 }
 
-/// A folder is ours as long as this lives.
+/// Holds a folder for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// The file in that folder.
+    /// Returns the path of the lock file in that folder.
     pub(super) fn path(folder: &Path) -> PathBuf {
         folder.join(FILE)
     }
 
-    /// Takes the folder if nobody has.
+    /// Takes the folder if it is free.
     pub(super) fn try_take(folder: &Path, who: Holder) -> io::Result<Option<Self>> {
         let mut options = File::options();
         let mut file =
@@ -41,9 +42,10 @@ impl Lock {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         }
-        // One that was there may be older than this rule, or somebody else's.
+        // An existing file may be older than this rule, or belong to somebody else.
         let _ = file.set_permissions(Permissions::from_mode(MODE));
-        // For people and for those who wait: who cannot say who he is has it all the same, as on a full disk.
+        // For people, and for processes that wait. If it cannot be written, as on a full disk, the folder is held all
+        // the same.
         let who = match who {
             Holder::Agent => "agent",
             Holder::Command => "command",
@@ -52,14 +54,14 @@ impl Lock {
         Ok(Some(Self(file)))
     }
 
-    /// Whether somebody has the folder.
+    /// Whether something holds the folder.
     pub(super) fn is_taken(folder: &Path) -> bool {
         let Ok(file) = File::open(Self::path(folder)) else { return false };
-        // Shared, so that two who look do not take each other for an agent.
+        // A shared lock, so that two processes that check at the same time do not take each other for an agent.
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
     }
 
-    /// Who took the folder last, and which process that was.
+    /// Returns the last holder of the folder, and its process id.
     pub(super) fn holder(folder: &Path) -> Option<(Holder, u32)> {
         let text = fs::read_to_string(Self::path(folder)).ok()?;
         let (who, pid) = text.trim_end().split_once(' ')?;
@@ -71,7 +73,7 @@ impl Lock {
         Some((who, pid.parse().ok()?))
     }
 
-    /// Keeps the folder until this process ends: what it has begun goes on until then.
+    /// Keeps the folder until this process ends, since operations that were started may continue until then.
     pub(crate) fn keep(self) {
         std::mem::forget(self.0);
     }

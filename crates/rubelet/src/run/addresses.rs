@@ -1,4 +1,4 @@
-//! The addresses of this machine, as its pods and their probes know it.
+//! The addresses of this machine, as used by its pods and their probes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 use tokio::sync::watch;
 
-/// How often to look whether they have changed.
+/// How often to check whether they have changed.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// The address by which this machine talks to others: that of the default route, else the first that an interface has. None
-/// without a network.
+/// Returns the address that this machine uses to reach others: that of the default route, else the first that an
+/// interface has. `None` without a network.
 pub(super) fn of_machine() -> Option<IpAddr> {
-    // Addresses of the ranges for documentation: they only select a route, and nothing is sent.
+    // These addresses are reserved for documentation: they only select a route, and nothing is sent.
     by_route(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into())
         .or_else(|| {
             by_route(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into())
@@ -23,7 +23,8 @@ pub(super) fn of_machine() -> Option<IpAddr> {
         .or_else(|| first(&of_interfaces()))
 }
 
-/// Tells of another address whenever there is one. A network that is away takes none with it: most come back as they were.
+/// Publishes the address whenever it changes. When the network goes down, the last address stays: most networks come
+/// back unchanged.
 pub(super) async fn follow(told: watch::Sender<Arc<[IpAddr]>>) {
     loop {
         tokio::time::sleep(PERIOD).await;
@@ -57,7 +58,7 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
     four.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
 }
 
-/// The first by which others can reach this machine, IPv4 first.
+/// Returns the first address by which others can reach this machine, IPv4 first.
 fn first(all: &[IpAddr]) -> Option<IpAddr> {
     let serves = |ip: &&IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),

@@ -1,5 +1,5 @@
-//! `--config`: the fields of a `KubeletConfiguration` that we honour. The others are named, so that nobody believes in
-//! them.
+//! `--config`: the supported fields of a `KubeletConfiguration`. The unsupported ones are reported, so that nobody
+//! relies on them.
 
 mod fields;
 mod node;
@@ -20,7 +20,7 @@ pub(crate) use node::{GroupConfig, NodeConfig};
 pub(crate) use upkeep::Upkeep;
 pub(crate) use url::ConfiguredUrl;
 
-/// What a configuration file says; nothing where it says nothing.
+/// The contents of a configuration file. A field that the file does not set is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileConfig {
     pub(crate) static_pod_path: Option<PathBuf>,
@@ -41,16 +41,16 @@ pub(crate) struct FileConfig {
     pub(crate) cluster_domain: Option<String>,
     pub(crate) node: NodeConfig,
     pub(crate) upkeep: Upkeep,
-    /// Fields that mean nothing to us.
+    /// Fields that have no effect here.
     pub(crate) ignored: Vec<String>,
 }
 
-/// More than anybody ever wrote, and little enough to read a file that has no end.
+/// An upper bound for files that never end, such as devices; far larger than any real configuration.
 const LARGEST: u64 = 10 << 20;
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 
-/// The file is no configuration.
+/// Why a file cannot be used as configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("cannot be read: {0}")]
@@ -120,7 +120,7 @@ impl FileConfig {
     }
 }
 
-/// As many as anybody would want at once.
+/// As many parallel pulls as anybody would want.
 const UNLIMITED_PULLS: usize = 64;
 
 fn parallel_pulls(fields: &mut Fields) -> Result<Option<usize>, ConfigError> {
@@ -155,7 +155,7 @@ fn oom_score(fields: &mut Fields) -> Result<Option<i32>, ConfigError> {
     Ok(score)
 }
 
-/// Port 0 means none; an address alone means nothing here.
+/// Port 0 means none; an address without a port has no effect.
 fn listen(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<Option<Listen>, ConfigError> {
     const ADDRESS: &str = "address";
     let address = fields.take::<IpAddr>(ADDRESS)?;

@@ -1,23 +1,23 @@
-//! The tasks that a run consists of beside the agent. All of them go on for as long as it does: one that ends is lost, and
-//! the run ends with it, by its name, instead of going on without it in silence.
+//! The tasks of a run besides the agent. All of them are meant to run as long as the agent does: when one ends, the run
+//! ends with an error that names it, instead of continuing silently without it.
 
 use std::collections::HashMap;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Long-lived tasks, by name. Dropping it ends them.
+/// Long-lived tasks, by name. Dropping it aborts them.
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
 }
 
-/// A task that should have gone on has ended.
+/// A task that ended although it should have kept running.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} failed{}; pods keep running: start `rubelet run` again to take them over", because(.why.as_deref()))]
 pub(crate) struct Lost {
     name: String,
-    /// What it said when it ended.
+    /// The message that it ended with, such as that of a panic.
     why: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Crew {
         self.names.insert(id, name.into());
     }
 
-    /// Waits for a task to be lost; for ever if none is.
+    /// Waits until a task has ended; forever if none does.
     pub(super) async fn lost(&mut self) -> Lost {
         let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
         let (id, why) = match ended {
@@ -49,7 +49,7 @@ impl Crew {
     }
 }
 
-/// The text of a panic, which it usually has.
+/// Returns the message of a panic, if it has one.
 pub(super) fn last_words(error: JoinError) -> Option<String> {
     let panic = error.try_into_panic().ok()?;
     panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| panic.downcast_ref().cloned())

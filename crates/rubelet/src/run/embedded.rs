@@ -15,22 +15,23 @@ use tokio::time::Instant;
 use super::crew::last_words;
 use crate::place::Place;
 
-/// How often to look whether the runtime listens.
+/// How often to check whether the runtime listens.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a runtime has locked for as long as it runs.
+/// The file that a runtime keeps locked while it runs.
 const LOCK: &str = "lock";
-/// That of an agent or a command that has ended is over in a moment. Any other says so when we try.
+/// How long to wait for the lock. An agent or a command that is ending releases it within a moment; if anything else
+/// holds it, starting the runtime reports that.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// The embedded runtime, as long as this lives. Containers go on without it.
+/// The embedded runtime, which runs as long as this value lives. Containers keep running without it.
 #[derive(Debug)]
 pub(crate) struct Embedded {
     pub(crate) endpoint: Endpoint,
     task: JoinHandle<Result<(), Error>>,
 }
 
-/// The embedded runtime does not start.
+/// Why the embedded runtime does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
     #[error("the embedded runtime failed to start: {0}")]
@@ -44,7 +45,7 @@ pub(crate) enum EmbeddedError {
 }
 
 impl Embedded {
-    /// Starts it, and waits until it listens.
+    /// Starts the runtime, and waits until it listens.
     pub(crate) async fn start(place: &Place, cni_conf_dir: Option<PathBuf>) -> Result<Self, EmbeddedError> {
         until_free(&place.path()?.join(LOCK)).await;
         let socket = place.runtime_socket()?;
@@ -67,7 +68,7 @@ impl Embedded {
         }
     }
 
-    /// Waits for it to end, which it should not; gives what it says about it.
+    /// Waits until the runtime ends, which it should not, and returns the reason if there is one.
     pub(super) async fn ended(&mut self) -> Option<String> {
         match (&mut self.task).await {
             Ok(Ok(())) => None,
@@ -77,10 +78,10 @@ impl Embedded {
     }
 }
 
-/// Waits for the runtime that had the folder before, but not for long.
+/// Waits for the previous runtime of this folder to release its lock, but not for long.
 async fn until_free(lock: &Path) {
     let deadline = Instant::now() + ENDING;
-    // The file is closed before the runtime starts, so this is not what it finds.
+    // `is_locked` closes the file before the runtime starts, so the runtime does not find it locked by this check.
     while is_locked(lock) && Instant::now() < deadline {
         tokio::time::sleep(LOOK).await;
     }

@@ -1,12 +1,12 @@
-//! Whether pods have control groups of their own, and who makes them.
+//! Whether pods get control groups of their own, and who creates them.
 
 use rubelet_agent::cgroup::{CgroupSettings, Driver, PodGroups};
 use rubelet_cri::{RuntimeClient, v1};
 
 use super::{GroupConfig, Remarks};
 
-/// The control groups of pods, and how they are made, where they can be had. Where not, that is said once, and pods are
-/// where the runtime puts them.
+/// Opens the control groups of pods, if they are available. If not, that is reported once, and pods run where the
+/// runtime puts them.
 pub(super) async fn open(
     config: &GroupConfig,
     client: &RuntimeClient,
@@ -20,7 +20,7 @@ pub(super) async fn open(
     opened
 }
 
-/// Only groups that are made here have a limit of processes.
+/// Returns why `podPidsLimit` has no effect: only groups that are created here have a process limit.
 fn why_processes_are_not_limited(driver: Option<Driver>) -> Option<&'static str> {
     match driver {
         Some(Driver::Cgroupfs) => None,
@@ -58,7 +58,7 @@ async fn try_open(
     }
 }
 
-/// Who makes groups, as the runtime tells. One that is older than that question may show its configuration.
+/// Asks the runtime who creates control groups. A runtime too old for that question may show its configuration instead.
 async fn told(client: &RuntimeClient) -> Option<Driver> {
     if let Ok(answer) = client.runtime_config().await {
         return match answer.linux?.cgroup_driver() {
@@ -70,7 +70,7 @@ async fn told(client: &RuntimeClient) -> Option<Driver> {
     of_containerd(info.get("config")?)
 }
 
-/// The configuration of a containerd before 2.0.
+/// Reads the driver from the configuration of a containerd before 2.0.
 fn of_containerd(config: &str) -> Option<Driver> {
     let config: serde_json::Value = serde_json::from_str(config).ok()?;
     let containerd = config.get("containerd")?;

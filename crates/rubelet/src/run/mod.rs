@@ -1,4 +1,4 @@
-//! `rubelet run`: an agent, its sources, a runtime, and the servers that tell about them.
+//! `rubelet run`: an agent, its pod sources, a runtime, and the servers that show their state.
 
 mod addresses;
 mod config;
@@ -33,28 +33,28 @@ pub(crate) use node::name as node_name;
 pub(crate) use remarks::Remarks;
 pub(crate) use wire::{Ended, RunError, run};
 
-/// What to run.
+/// Everything that a run needs to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) urls: Vec<String>,
-    /// The URL of the configuration file, which has headers of its own.
+    /// The URL from the configuration file, which has headers of its own.
     pub(crate) configured_url: Option<ConfiguredUrl>,
     pub(crate) url_header_file: Option<PathBuf>,
-    /// The embedded runtime, if none is given.
+    /// The runtime to use; the embedded one if `None`.
     pub(crate) runtime_endpoint: Option<Endpoint>,
     pub(crate) place: Place,
-    /// Where to record what the runtime does, and how much of it.
+    /// The folder to record the runtime into, and its maximum size.
     pub(crate) record: Option<(PathBuf, u64)>,
     pub(crate) pod_logs: PathBuf,
     pub(crate) node_name: Option<String>,
-    /// Those of the machine, if none is given.
+    /// The addresses of the node; those of the machine if empty.
     pub(crate) node_ips: Vec<IpAddr>,
     pub(crate) node: NodeConfig,
     pub(crate) upkeep: Upkeep,
-    /// Beside those that every node has.
+    /// Labels besides those that every node has.
     pub(crate) node_labels: Vec<(String, String)>,
-    /// Nowhere, if none is given.
+    /// The address of the HTTP server; no server if `None`.
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) cni_conf_dir: Option<PathBuf>,
     pub(crate) parallel_pulls: usize,
@@ -64,19 +64,19 @@ pub(crate) struct Plan {
     pub(crate) oom_score: Option<i32>,
     pub(crate) file_poll: Option<Duration>,
     pub(crate) url_poll: Option<Duration>,
-    /// The file that says how pods resolve names; the host's own if none is given, and nothing if it is empty.
+    /// The resolver configuration for pods: the host's own if `None`, and none at all if the path is empty.
     pub(crate) resolv_conf: Option<PathBuf>,
     pub(crate) cluster_dns: Vec<IpAddr>,
     pub(crate) cluster_domain: Option<String>,
-    /// Whether to end when all pods have.
+    /// Whether to end when all pods have ended.
     pub(crate) once: bool,
-    /// How long they may take then.
+    /// How long all pods may take with `once`.
     pub(crate) timeout: Option<Duration>,
-    /// What is said beside the output; where there is no table, the output is a line for each change.
+    /// Where everything besides the output is printed. Without a table, the output is one line per change.
     pub(crate) remarks: Remarks,
 }
 
-/// An address, or none.
+/// An address to listen at, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
 

@@ -1,4 +1,4 @@
-//! What this machine tells its pods.
+//! The node as its pods see it: its name, capacity, admission limits and features.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,12 +9,12 @@ use rubelet_agent::resource::Quantity;
 
 use super::{NodeConfig, Plan};
 
-/// The name of this machine, as a node: lower case.
+/// The host name in lower case, which is the name of the node.
 pub(crate) fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().to_lowercase()
 }
 
-/// What this machine has, by resource. `data` is where pods keep what they write.
+/// The capacity of this machine, by resource. `data` is where pods keep what they write.
 pub(super) fn capacity(data: &Path) -> BTreeMap<String, Quantity> {
     let mut capacity: BTreeMap<String, Quantity> =
         huge_pages(Path::new("/sys/kernel/mm/hugepages")).collect();
@@ -32,7 +32,8 @@ pub(super) fn capacity(data: &Path) -> BTreeMap<String, Quantity> {
     capacity
 }
 
-/// What of it pods may ask for: not what is reserved, not what is kept free, and no memory that is huge pages.
+/// The part of the capacity that pods may request: all except what is reserved, what is kept free, and the memory that
+/// is set aside for huge pages.
 pub(super) fn allocatable(
     capacity: &BTreeMap<String, Quantity>,
     config: &NodeConfig,
@@ -47,7 +48,7 @@ pub(super) fn allocatable(
             _ => Quantity::ZERO,
         };
         let left = whole.millis().saturating_sub((reserved + kept).millis()).max(0);
-        // Cores are counted in thousandths, everything else in whole pieces.
+        // Only cores are counted in thousandths; everything else comes in whole units.
         let left =
             if name == "cpu" { Quantity::from_millis(left) } else { Quantity::from_units(left / 1000) };
         (name.clone(), left)
@@ -55,14 +56,15 @@ pub(super) fn allocatable(
     capacity.iter().map(left).collect()
 }
 
-/// How many processors this machine has for everybody: more than the agent has itself, where that is held to some.
+/// The number of processors of the machine, which is more than the agent may use if the agent itself is restricted to
+/// some of them.
 fn cpus() -> Option<usize> {
     let listed = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let online = listed.and_then(|list| count_cpus(&list));
     online.or_else(|| std::thread::available_parallelism().ok().map(usize::from))
 }
 
-/// How many a list of the kernel names, like `0-3,8`.
+/// Counts the processors in a kernel list like `0-3,8`.
 fn count_cpus(list: &str) -> Option<usize> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -72,7 +74,7 @@ fn count_cpus(list: &str) -> Option<usize> {
     list.trim().split(',').try_fold(0_usize, |sum, range| sum.checked_add(count(range)?))
 }
 
-/// Pages of each size that were set aside: `hugepages-2Mi`, in bytes.
+/// The memory in preallocated huge pages, in bytes, by resource name (`hugepages-2Mi`).
 fn huge_pages(folder: &Path) -> impl Iterator<Item = (String, Quantity)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -92,7 +94,7 @@ fn binary(kilobytes: i64) -> String {
     }
 }
 
-/// What this node takes.
+/// The node as admission sees it.
 pub(super) fn admission(
     name: &str,
     plan: &Plan,
@@ -113,7 +115,7 @@ pub(super) fn admission(
     }
 }
 
-/// The name of this machine's kind, as Kubernetes has it.
+/// The architecture of this machine, by its Kubernetes name.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -129,12 +131,12 @@ fn has_app_armor() -> bool {
     enabled.is_ok_and(|text| text.starts_with('Y'))
 }
 
-/// Whether labels of `SELinux` have an effect.
+/// Whether `SELinux` labels have an effect.
 pub(super) fn has_selinux() -> bool {
     Path::new("/sys/fs/selinux/enforce").exists()
 }
 
-/// What the limits of containers depend on.
+/// The properties of the machine that container limits depend on.
 pub(super) fn machine(capacity: &BTreeMap<String, Quantity>, config: &NodeConfig) -> Machine {
     let usual = Machine::default();
     let exists = |path: &str| Path::new(path).exists();
@@ -148,7 +150,7 @@ pub(super) fn machine(capacity: &BTreeMap<String, Quantity>, config: &NodeConfig
         memory: capacity.get("memory").map_or(usual.memory, |memory| memory.units()),
         unified_cgroups,
         swap_accounting: if unified_cgroups {
-            // The root has no such file; any group below it has.
+            // The root group has no such file; any group below it has.
             let groups = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
             groups.map(|group| group.path().join("memory.swap.max")).any(|file| file.exists())
         } else {
@@ -161,7 +163,7 @@ pub(super) fn machine(capacity: &BTreeMap<String, Quantity>, config: &NodeConfig
     }
 }
 
-/// What this machine has to hide beside what every machine has: how hot its processors are tells what they do.
+/// Paths to hide from containers besides the usual ones: the temperature throttling of a processor reveals its load.
 pub(super) fn hidden_paths() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
     let mut paths: Vec<String> = entries
@@ -177,7 +179,7 @@ fn units(count: usize) -> Quantity {
     Quantity::from_units(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// The machine's memory in bytes, by `/proc/meminfo`.
+/// The machine's memory in bytes, read from `/proc/meminfo`.
 fn total_memory(meminfo: &str) -> Option<i64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: i64 = line.split_whitespace().next()?.parse().ok()?;

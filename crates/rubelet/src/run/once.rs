@@ -1,4 +1,4 @@
-//! `rubelet run --once`: runs pods to their end, shows their logs, says what is wrong, and takes them down.
+//! `rubelet run --once`: runs pods to completion, prints their logs, reports problems, and removes the pods.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::clean::clean_lines;
 use crate::logs::Follower;
 use crate::summary::Summary;
 
-/// Runs all pods to their end, or until it should end before that.
+/// Runs all pods to completion, or until `until` is ready.
 pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
@@ -41,11 +41,12 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         let mut outlook = handle.outlook();
         let mut problems = handle.problems();
         let mut time_is_up = std::pin::pin!(sleep_for(plan.timeout));
-        // The senders live in the agent, which runs beside this.
+        // The senders belong to the agent, which runs concurrently, so these waits do not fail.
         tokio::select! {
             biased;
             _ = ready.wait_for(Readiness::is_ready) => {}
-            // Nobody knows what else was wanted, so what other sources have begun goes on, as if we had been told to end.
+            // What else was wanted is unknown, so pods that other sources have started keep running, as if the agent
+            // had been asked to end.
             _ = problems.wait_for(will_not_be_heard) => return Ok(Ended::Told),
             () = &mut time_is_up => {
                 name_the_late(handle, plan);
@@ -62,7 +63,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
             match course(&all, now) {
                 Course::GoesOn => {}
                 Course::Empty if had_pods => {
-                    // That it could not be shown was said.
+                    // A failure to print has been reported already.
                     let _ = logs.finish().await;
                     plan.remarks.print("no pods are left: they were removed before all of them had ended");
                     return Ok(Ended::SomeFailed);
@@ -85,7 +86,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
                 () = &mut time_is_up => {
                     name_the_late(handle, plan);
                     take_down(handle, &plan.remarks).await;
-                    // That it could not be shown was said.
+                    // A failure to print has been reported already.
                     let _ = logs.finish().await;
                     return Ok(Ended::SomeFailed);
                 }
@@ -102,12 +103,12 @@ pub(super) async fn run<R: Runtime + ImageStore>(
         ended = finished => ended,
         never = tell(handle, plan, &mut tellers) => match never {},
     };
-    // What became known last may have been the end of it.
+    // The last thing that became known may be what ended the run.
     tell_news(handle, plan, &mut tellers);
     ended
 }
 
-/// Whether a source has become what can never be listed. What can be read now or later is waited for.
+/// Whether a source is something that can never be listed. A source that can be read, now or later, is waited for.
 fn will_not_be_heard(problems: &BTreeMap<SourceId, Vec<Problem>>) -> bool {
     let is_whole = |source: &SourceId, problem: &Problem| problem.place == source.place;
     problems.iter().any(|(source, all)| {
@@ -115,17 +116,18 @@ fn will_not_be_heard(problems: &BTreeMap<SourceId, Vec<Problem>>) -> bool {
     })
 }
 
-/// How far the pods have come.
+/// The progress of all pods.
 #[derive(Debug, PartialEq)]
 enum Course<'a> {
     GoesOn,
-    /// There is no pod, and none is wanted.
+    /// There are no pods, and none are wanted.
     Empty,
-    /// Every pod has ended, but for those that never start.
+    /// Every pod has ended, except for those that can never start.
     Over(Vec<Barred<'a>>),
 }
 
-/// A pod that waits for its name, and the pod that has ended and keeps it: a name is free only when its pod is gone.
+/// A pod that waits for its name, and the pod that has ended and still holds that name: a name is free only once its
+/// pod is gone.
 #[derive(Debug, PartialEq)]
 struct Barred<'a> {
     waits: &'a PodView,
@@ -145,7 +147,7 @@ impl fmt::Display for Barred<'_> {
             text(&waits.uid),
             text(&ended.uid),
         )?;
-        // They tell where the other one comes from.
+        // The events say where the other manifest comes from.
         self.waits.events.iter().try_for_each(|event| write!(f, "\n  {}: {}", event.reason, event.message))
     }
 }
@@ -154,8 +156,8 @@ fn course(all: &[Arc<PodView>], now: Outlook) -> Course<'_> {
     if all.is_empty() && now.wanted == 0 {
         return Course::Empty;
     }
-    // Who is not wanted goes, and leaves its name to others. A pod that waits for room gets it when others have ended, and
-    // is not on the board before it begins anew.
+    // A pod that is no longer wanted goes away and frees its name. A pod that waits for room starts when others have
+    // ended, and is not on the board until it is restarted.
     let is_settled = all.len() == now.wanted && now.waiting_for_room == 0 && now.beginning_anew == 0;
     let mut barred = Vec::new();
     for view in all {
@@ -171,7 +173,7 @@ fn course(all: &[Arc<PodView>], now: Outlook) -> Course<'_> {
     if is_settled { Course::Over(barred) } else { Course::GoesOn }
 }
 
-/// The pod that has ended and keeps the name of another.
+/// Returns the pod that has ended and still holds the name of `of`.
 fn holder<'a>(all: &'a [Arc<PodView>], of: &PodView) -> Option<&'a PodView> {
     let is_namesake = |view: &PodView| {
         let [one, other] = [view, of].map(|view| &view.pod.metadata);
@@ -180,7 +182,7 @@ fn holder<'a>(all: &'a [Arc<PodView>], of: &PodView) -> Option<&'a PodView> {
     all.iter().map(|view| &**view).find(|view| view.stage == Stage::Terminated && is_namesake(view))
 }
 
-/// Says what is wrong with manifests and pods, when it becomes known.
+/// Prints problems of manifests and pods as they become known.
 async fn tell(handle: &AgentHandle, plan: &Plan, tellers: &mut (ProblemTeller, TroubleTeller)) -> Infallible {
     let (mut problems, mut changes) = (handle.problems(), handle.board().changes());
     loop {
@@ -216,7 +218,7 @@ fn has_succeeded(view: &PodView) -> bool {
     view.status.phase.as_deref() == Some("Succeeded")
 }
 
-/// Ends after so long; never, without a limit.
+/// Sleeps for this time; forever without a limit.
 async fn sleep_for(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
@@ -224,7 +226,7 @@ async fn sleep_for(time: Option<Duration>) {
     }
 }
 
-/// Says which pods have not ended in time.
+/// Prints which pods have not ended in time.
 fn name_the_late(handle: &AgentHandle, plan: &Plan) {
     let within = plan.timeout.map(|time| format!(" within {}", GoDuration(time))).unwrap_or_default();
     let late = late(&handle.board().all());
@@ -236,7 +238,7 @@ fn name_the_late(handle: &AgentHandle, plan: &Plan) {
     }
 }
 
-/// The pods that have not ended, and how they are.
+/// Describes the pods that have not ended.
 fn late(all: &[Arc<PodView>]) -> Vec<String> {
     let late = all.iter().filter(|view| view.stage != Stage::Terminated);
     let described = late.map(|view| {
@@ -247,10 +249,10 @@ fn late(all: &[Arc<PodView>]) -> Vec<String> {
     described.collect()
 }
 
-/// How long the removal of pods may take, beyond the time that they have to end.
+/// How long the removal of pods may take, on top of their grace periods.
 const REMOVAL: Duration = Duration::from_secs(60);
 
-/// What ran once leaves nothing behind, so that it can run again.
+/// Removes all pods, so that the same command can run them again.
 async fn take_down(handle: &AgentHandle, remarks: &Remarks) {
     let all = handle.board().all();
     let graces = all.iter().filter_map(|view| view.pod.spec.as_ref()?.termination_grace_period_seconds);

@@ -1,16 +1,17 @@
-//! Who goes first when the machine has no memory left: not the agent, or nobody would bring back those who went.
+//! The agent's OOM score: when memory runs out, pods are killed before the agent, because only the agent can restart
+//! them.
 
 use std::fs;
 
 use super::remarks::Remarks;
 
-/// A kubelet's own: only what nobody may kill comes after it.
+/// The kubelet's value: only processes that are exempt from the OOM killer are ranked lower.
 const USUAL: i32 = -999;
 
 const FILE: &str = "/proc/self/oom_score_adj";
 
-/// Has the kernel spare this process. Without the right to it (`CAP_SYS_RESOURCE`) that is not to be had; only who asks for
-/// it is told.
+/// Sets the OOM score of this process. Without the required capability (`CAP_SYS_RESOURCE`) it has no effect, which is
+/// reported only if a score was asked for.
 pub(super) fn set(asked: Option<i32>, remarks: &Remarks) {
     let wanted = asked.unwrap_or(USUAL);
     let Err(error) = fs::write(FILE, wanted.to_string()) else { return };

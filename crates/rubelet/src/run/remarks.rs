@@ -1,21 +1,20 @@
-//! Where a run says what is worth saying beside its output: above the table, or on standard error. Nobody who says something
-//! waits for it to be read.
+//! Where a run prints what is not its output: above the table, or on standard error. Printing never waits for a reader.
 
 use std::io;
 
 use super::table::Screen;
 use crate::log::Log;
 
-/// Clones are the same place.
+/// The destination of remarks. Clones print to the same place.
 #[derive(Clone, Debug)]
 pub(crate) enum Remarks {
-    /// A terminal that has a table.
+    /// A terminal that shows a table.
     Table(Screen),
     Plain(Log),
 }
 
 impl Remarks {
-    /// With a table if it is wanted and can be had.
+    /// Opens the destination, with a table if that is wanted and possible.
     pub(crate) fn open(wants_table: bool) -> Self {
         match wants_table.then(Screen::of_terminal).flatten() {
             Some(screen) => Self::Table(screen),
@@ -27,7 +26,7 @@ impl Remarks {
         }
     }
 
-    /// Says something, in lines.
+    /// Prints lines of text.
     pub(crate) fn print(&self, text: &str) {
         match self {
             Self::Table(screen) => screen.print(text),
@@ -35,7 +34,7 @@ impl Remarks {
         }
     }
 
-    /// Where the table is, if there is one.
+    /// Returns the screen of the table, if there is one.
     pub(super) fn screen(&self) -> Option<&Screen> {
         match self {
             Self::Table(screen) => Some(screen),
@@ -43,7 +42,7 @@ impl Remarks {
         }
     }
 
-    /// Waits for what was said to be out, but not for ever.
+    /// Waits, within limits, until everything has been printed.
     pub(crate) fn end(&self) {
         match self {
             Self::Table(screen) => screen.end(),
@@ -52,7 +51,7 @@ impl Remarks {
     }
 }
 
-/// Says each piece that is written to it: what is logged.
+/// Prints each piece that is written, which is how log messages get here.
 impl io::Write for Remarks {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.print(&String::from_utf8_lossy(piece));

@@ -1,4 +1,4 @@
-//! What people see of a run: a table on a terminal, else one line for each change of a pod.
+//! The visible progress of a run: a table on a terminal, else one line per change of a pod.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ const BUSY: Style = AnsiColor::Yellow.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// Says what is run, with what, and where it can be looked at. The URLs are as they may be shown.
+/// Prints what is run, with which runtime, and where to see it. `urls` must be free of credentials.
 pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: Option<SocketAddr>) {
     let paths = plan.paths.iter().map(|path| path.display().to_string());
     let all: Vec<String> = paths.chain(urls).collect();
@@ -39,7 +39,7 @@ pub(super) fn introduce(plan: &Plan, urls: Vec<String>, runtime: &str, address: 
     }
 }
 
-/// Says what goes on, and how to end it.
+/// Prints what keeps running, and how to stop it.
 pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     let running = agent.board().all().iter().filter(|view| goes_on(&view.status)).count();
     let knows = agent.ready().borrow().is_ready();
@@ -59,7 +59,8 @@ pub(super) fn say_goodbye(plan: &Plan, agent: &AgentHandle) {
     ));
 }
 
-/// Whether something of a pod runs. One that waits, for an image, a restart or a pod of its name, waits for an agent.
+/// Whether any container of a pod runs. A pod that waits (for an image, a restart, or a pod of the same name) needs an
+/// agent to continue.
 fn goes_on(status: &PodStatus) -> bool {
     let statuses = [&status.init_container_statuses, &status.container_statuses];
     let runs =
@@ -67,7 +68,7 @@ fn goes_on(status: &PodStatus) -> bool {
     statuses.into_iter().flatten().flatten().any(runs)
 }
 
-/// Runs the agent and shows how it goes, until it should end.
+/// Runs the agent and shows its progress, until `until` is ready.
 pub(super) async fn run<R: Runtime + ImageStore>(
     agent: Agent<R>,
     handle: &AgentHandle,
@@ -83,7 +84,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
             }
             None => tell(handle, &printer, remarks).await,
         }
-        // What cannot be shown is no reason for the agent to end.
+        // A failure to show the progress is no reason for the agent to end.
         std::future::pending::<Infallible>().await
     };
     tokio::select! {
@@ -98,8 +99,8 @@ pub(super) async fn run<R: Runtime + ImageStore>(
     Ended::Told
 }
 
-/// Tells of every change, in a line each, for as long as somebody reads them. While nobody does, changes of a pod merge
-/// into the last one; problems are told all the same, since they are not part of the output.
+/// Prints one line per change for as long as somebody reads them. While nobody does, the changes of a pod merge into
+/// its last one. Problems are printed all the same, since they are not part of the output.
 async fn tell(handle: &AgentHandle, printer: &Printer, remarks: &Remarks) {
     let board = handle.board().clone();
     let mut problems = handle.problems();
@@ -117,7 +118,7 @@ async fn tell(handle: &AgentHandle, printer: &Printer, remarks: &Remarks) {
             }
             room = printer.room(), if !lines.is_empty() => match (room, lines.pop_front()) {
                 (Ok(room), Some(line)) => room.print(line),
-                // Whoever does not read us any more does not want the pods to suffer for it.
+                // A reader that is gone must not affect the pods.
                 (Err(Stopped), _) | (_, None) => lines.clear(),
             },
             changed = changes.changed(), if lines.is_empty() => match changed {
@@ -128,7 +129,7 @@ async fn tell(handle: &AgentHandle, printer: &Printer, remarks: &Remarks) {
     }
 }
 
-/// What was told last.
+/// What was printed last.
 #[derive(Default)]
 struct Told {
     pods: BTreeMap<String, (Arc<PodView>, Summary)>,
@@ -136,13 +137,13 @@ struct Told {
 }
 
 impl Told {
-    /// What to say of pods that was not said before.
+    /// Returns lines for what has not been printed yet.
     fn news(&mut self, board: &Board) -> Vec<String> {
         let (mut now, mut lines) = (BTreeMap::new(), Vec::new());
         for view in board.all() {
             let uid = view.pod.metadata.uid.clone().unwrap_or_default();
             let told = match self.pods.remove(&uid) {
-                // One pod changes at a time; the others cost nothing.
+                // Usually only one pod has changed; unchanged ones are skipped cheaply.
                 Some((known, told)) if Arc::ptr_eq(&known, &view) => told,
                 before => {
                     let summary = Summary::of_view(&view);
@@ -162,7 +163,8 @@ impl Told {
     }
 }
 
-/// How wide columns are. They only grow: a long word moves what comes after it once, and stands in line with all that follow.
+/// The widths of the columns. They only grow: a long word shifts the rest of its line, and all later lines align with
+/// it.
 #[derive(Clone, Copy)]
 struct Widths {
     pod: usize,
@@ -182,12 +184,12 @@ impl Widths {
     }
 }
 
-/// Which problems of manifests were told.
+/// The problems of manifests that have been printed.
 #[derive(Default)]
 pub(super) struct ProblemTeller(BTreeMap<SourceId, Vec<Problem>>);
 
 impl ProblemTeller {
-    /// What to say of them that was not said before.
+    /// Returns lines for the problems that have not been printed yet.
     pub(super) fn news(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) -> Vec<String> {
         let mut lines = Vec::new();
         for (source, problems) in all {
@@ -203,16 +205,16 @@ impl ProblemTeller {
     }
 }
 
-/// Which troubles of pods were told.
+/// The troubles of pods that have been printed.
 #[derive(Default)]
 pub(super) struct TroubleTeller {
-    /// The word for it and what is wrong, by pod.
+    /// The status and what is wrong, by pod UID.
     told: BTreeMap<String, (String, Option<String>)>,
     widths: Widths,
 }
 
 impl TroubleTeller {
-    /// What to say of pods in trouble: a line for each whose trouble is another than it was.
+    /// Returns a line for each pod whose trouble has changed.
     pub(super) fn news(&mut self, all: &[Arc<PodView>]) -> Vec<String> {
         let mut lines = Vec::new();
         for view in all {
@@ -227,7 +229,7 @@ impl TroubleTeller {
                     }
                     self.told.insert(uid, trouble);
                 }
-                // One that tries again, and fails as before, is no news.
+                // A retry that fails in the same way as before is not reported again.
                 Mood::Busy => {}
                 Mood::Well => drop(self.told.remove(&uid)),
             }

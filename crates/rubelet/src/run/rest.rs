@@ -1,4 +1,4 @@
-//! An agent at rest holds no more memory than resting takes.
+//! Gives memory back while the agent is idle.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// After so long without a change of any pod, there will probably be none for a while.
+/// After this long without a change of any pod, there will probably be none for a while.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Does something whenever changes have come and then stopped coming.
+/// Calls `rest` whenever changes have arrived and then ceased.
 pub(super) async fn whenever_quiet(
     mut changes: watch::Receiver<u64>,
     rest: impl Fn() + Clone + Send + 'static,
 ) -> Infallible {
     loop {
         while let Ok(Ok(())) = timeout(QUIET, changes.changed()).await {}
-        // Who cannot rest goes on without.
+        // Giving memory back is optional, so a failure is ignored.
         let _ = tokio::task::spawn_blocking(rest.clone()).await;
         if changes.changed().await.is_err() {
             return std::future::pending().await;

@@ -1,5 +1,5 @@
-//! What a service manager is told, by the protocol of `sd_notify(3)`: a datagram for each piece of news. Nobody waits for it to be
-//! read, and nobody misses it who did not ask.
+//! Notifications for a service manager, in the protocol of `sd_notify(3)`: one datagram per message. Sending never
+//! waits for the manager, and without a manager nothing is sent.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -17,18 +17,18 @@ use crate::clean::clean;
 use crate::http::not_known_yet;
 use crate::summary::{Mood, Summary};
 
-/// How often the status is told anew, at most.
+/// The minimum time between two status messages.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Who started us, and wants to know how we are. Nobody, usually.
+/// The service manager that started this process and wants to be notified. Usually there is none.
 #[derive(Debug, Default)]
 pub(super) struct ServiceManager {
     socket: Option<UnixDatagram>,
-    /// It ends us if it hears nothing for so long.
+    /// The watchdog timeout: the manager ends this process if it gets no sign of life for this long.
     patience: Option<Duration>,
 }
 
-/// It has said where it listens, and cannot be reached there.
+/// The environment names a socket that cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot report the agent's state to the service manager: NOTIFY_SOCKET={}: {source}", .name.display())]
 pub(super) struct NoManager {
@@ -37,7 +37,8 @@ pub(super) struct NoManager {
 }
 
 impl ServiceManager {
-    /// The one that the environment names, if it does. Containers and their shims have an environment of their own.
+    /// Returns the manager that the environment names, if any. Containers and their shims do not inherit this
+    /// environment.
     pub(super) fn of_environment() -> Result<Self, NoManager> {
         let number = |name: &str| std::env::var(name).ok()?.parse().ok();
         let is_for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
@@ -48,7 +49,7 @@ impl ServiceManager {
         }
     }
 
-    /// The one at this socket: a path, or a name that begins with `@` and is in no folder.
+    /// Returns the manager at this socket: a path, or, with a leading `@`, an abstract name that is in no folder.
     fn at(name: &OsStr, patience: Option<Duration>) -> io::Result<Self> {
         let address = match name.as_bytes().split_first() {
             Some((b'@', name)) => SocketAddr::from_abstract_name(name)?,
@@ -66,23 +67,23 @@ impl ServiceManager {
         Ok(Self { socket: Some(socket), patience: patience.filter(|patience| !patience.is_zero()) })
     }
 
-    /// The agent has begun: it answers, and looks after pods. What it does not know yet may take long to be known, as a URL that
-    /// is away; then the status says so, and it is no reason to start it again.
+    /// Reports that the agent is ready: it answers, and manages pods. Sources may take long to be read (a URL that is
+    /// down, say); the status then says so, but that is no reason to restart the agent.
     pub(super) fn begun(&self) {
         self.tell("READY=1");
     }
 
-    /// The agent ends.
+    /// Reports that the agent is ending.
     pub(super) fn ending(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// How it is, in words.
+    /// Reports the agent's state in words.
     pub(super) fn status(&self, words: &str) {
         self.tell(&format!("STATUS={}", clean(words)));
     }
 
-    /// Says that all is well as long as it is, and how pods are whenever that has changed.
+    /// Sends a sign of life while the agent is healthy, and a status whenever the state of pods has changed.
     pub(super) async fn keep_informed(&self, agent: &AgentHandle) -> Infallible {
         let is_alive = || agent.pulse().check().is_ok();
         tokio::select! {
@@ -91,11 +92,11 @@ impl ServiceManager {
         }
     }
 
-    /// Twice as often as it must be: what comes late once does no harm.
+    /// Feeds the watchdog twice as often as required, so that one late message does no harm.
     async fn feed(&self, is_alive: impl Fn() -> bool) -> Infallible {
         let Some(patience) = self.patience else { return std::future::pending().await };
         loop {
-            // A loop that stands still is to be ended.
+            // If the agent's loop hangs, the manager is to end this process.
             if is_alive() {
                 self.tell("WATCHDOG=1");
             }
@@ -127,7 +128,7 @@ impl ServiceManager {
     }
 
     fn tell(&self, news: &str) {
-        // One that is gone, or has not read for long, is told the next time.
+        // A manager that is gone, or that has not read for long, gets the next message.
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(news.as_bytes())
         {
@@ -136,7 +137,7 @@ impl ServiceManager {
     }
 }
 
-/// What is not known yet, or how many pods there are, and how they are.
+/// Says what is not known yet, or else how many pods there are in which state.
 fn how_it_is<'a>(ready: &Readiness, pods: impl Iterator<Item = &'a PodView>) -> String {
     if let Some(unknown) = not_known_yet(ready.was_surveyed, &ready.unheard) {
         return unknown;
@@ -162,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything that was told so far.
+    /// All messages so far.
     fn told(listening: &UnixDatagram) -> Vec<String> {
         listening.set_nonblocking(true).unwrap();
         let mut buffer = [0; 1024];

@@ -1,4 +1,4 @@
-//! Where the pods of a run come from.
+//! The pod sources of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::Plan;
 use super::crew::Crew;
 
-/// Why there is nothing to run.
+/// Why the sources cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourcesError {
     #[error(
@@ -38,7 +38,7 @@ pub(crate) enum SourcesError {
     HeadersForMany(usize),
 }
 
-/// One source of pods.
+/// A source of pods.
 pub(super) enum AnySource {
     File(FileSource),
     Http(HttpSource),
@@ -52,7 +52,7 @@ impl AnySource {
         }
     }
 
-    /// Its URL, if it has one, without credentials.
+    /// Returns its URL without credentials, if it has one.
     pub(super) fn url(&self) -> Option<String> {
         match self {
             Self::File(_) => None,
@@ -71,12 +71,12 @@ impl AnySource {
     }
 }
 
-/// The last good versions of manifests, which are kept for the next agent. Not by pods that run once: they are to run as their
-/// manifests say now, or not at all.
+/// The last good versions of manifests, kept for the next agent. Runs with `--once` keep none: their pods must run as
+/// their manifests are now, or not at all.
 #[derive(Debug)]
 pub(super) struct Kept {
     folder: PathBuf,
-    /// Whose are kept.
+    /// The sources whose manifests are kept.
     of: Vec<SourceId>,
 }
 
@@ -86,7 +86,8 @@ impl Kept {
         Self { folder: folder_of_kept(data), of: sources.map(AnySource::id).collect() }
     }
 
-    /// Forgets those of sources that keep none any more. As long as a source was not heard, a pod of theirs may run.
+    /// Removes the manifests of sources that are no longer used, once every source has been read: until then, one of
+    /// their pods may be running.
     pub(super) async fn forget_others(&self, mut ready: watch::Receiver<Readiness>) {
         if ready.wait_for(Readiness::is_ready).await.is_ok() {
             forget_kept_of_others(self.folder.clone(), &self.of).await;
@@ -98,7 +99,7 @@ fn folder_of_kept(data: &Path) -> PathBuf {
     data.join("manifests")
 }
 
-/// The sources of a run, which keep what they last heard below `data`.
+/// Creates the sources of a run, which keep the manifests that they read last below `data`.
 pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<AnySource>, SourcesError> {
     if plan.paths.is_empty() && plan.urls.is_empty() && plan.configured_url.is_none() {
         return Err(SourcesError::Nothing);
@@ -137,7 +138,8 @@ pub(super) fn sources(plan: &Plan, node_name: &str, data: &Path) -> Result<Vec<A
     plan.paths.iter().map(file).chain(urls).chain(configured).collect()
 }
 
-/// The path of manifests that are there now. Links in it stay: what they lead to is changed by changing them.
+/// Returns the absolute path of manifests that exist now. Symbolic links in it are kept: changing them changes what is
+/// read.
 fn manifest_path(given: &Path) -> Result<PathBuf, SourcesError> {
     let found = given.metadata().and_then(|what| Ok((what, std::path::absolute(given)?)));
     match found {

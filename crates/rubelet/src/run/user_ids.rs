@@ -1,4 +1,4 @@
-//! Which ids of this machine pods with users of their own may have.
+//! The ids of this machine that pods with user namespaces may use.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -6,12 +6,13 @@ use std::process::Command;
 
 use rubelet_agent::user_ids::{IdPool, IdPoolError};
 
-/// As many as a kubelet gives a pod.
+/// The number of ids that a kubelet gives a pod.
 const USUAL: u32 = 65_536;
-/// Whose ids they are, if somebody set some aside.
+/// The user whose subordinate ids are for pods, if an administrator has set some aside.
 const USER: &str = "kubelet";
 
-/// Those that were set aside for a user `kubelet`, if there is one and `getsubids` to ask; all but the lowest, if not.
+/// Returns the ids set aside for the user `kubelet`, if that user and the program `getsubids` exist; else all ids but
+/// the lowest.
 pub(super) fn pool(ids_per_pod: Option<u32>, most_pods: usize) -> Result<IdPool, IdPoolError> {
     let per_pod = ids_per_pod.unwrap_or(USUAL);
     let subids = if has_user(Path::new("/etc/passwd")) { subids()? } else { None };
@@ -22,12 +23,12 @@ pub(super) fn pool(ids_per_pod: Option<u32>, most_pods: usize) -> Result<IdPool,
 }
 
 fn has_user(passwd: &Path) -> bool {
-    // Names of people may be in any encoding.
+    // User names may be in any encoding.
     let text = std::fs::read(passwd).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().any(|line| line.split(':').next() == Some(USER))
 }
 
-/// What `getsubids` says of users and of groups; nothing if there is no such program.
+/// Returns what `getsubids` prints for users and for groups; `None` if there is no such program.
 fn subids() -> Result<Option<(String, String)>, IdPoolError> {
     let asked = |options: &[&str]| match Command::new("getsubids").args(options).arg(USER).output() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! Builds everything that `rubelet run` consists of, and connects it. Nothing else does.
+//! Creates everything that `rubelet run` consists of, and connects it. Nothing else does.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -33,10 +33,10 @@ use crate::place::PlaceError;
 use crate::recording;
 use crate::signals::{standstill, told_to_end};
 
-/// Where everybody looks for the logs of pods.
+/// Where other tools look for pod logs.
 const USUAL_POD_LOGS: &str = "/var/log/pods";
 
-/// Why there is nothing to run, or nothing to run it with.
+/// Why a run could not start, or ended with an error.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error(transparent)]
@@ -78,15 +78,15 @@ pub(crate) enum RunError {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// We were told to; pods go on.
+    /// The agent was asked to end; pods keep running.
     Told,
-    /// All pods have ended, and all well.
+    /// All pods have ended, all of them successfully.
     AllSucceeded,
-    /// All pods have ended, and some of them badly, or some could not be had.
+    /// Some pods have failed, were removed early, did not end in time, or could not be run.
     SomeFailed,
 }
 
-/// Runs an agent until it is told to end.
+/// Runs an agent until it is asked to end.
 pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     if plan.runtime_endpoint.is_none() && !rustix::process::geteuid().is_root() {
         return Err(RunError::NotRoot);
@@ -103,7 +103,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         plan.remarks.print(word);
         manager.status(word);
     };
-    // For good: what is under way on disks when the agent ends is over only when its process is.
+    // The lock is kept until the process ends: disk operations that are in progress when the agent ends are over only
+    // then.
     plan.place.take(waiting).await?.keep();
     oom_score::set(plan.oom_score, &plan.remarks);
     let folder = plan.place.path().map_err(|source| unusable(&plan, source))?;
@@ -150,7 +151,8 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         HostIps::fixed(plan.node_ips.clone())
     };
     let log_reader = LogReader::default();
-    // Their logs are shown, and pods that run once are taken down in the end.
+    // The logs of these pods are printed while they run, and the pods are removed at the end, so logs must stay until
+    // they have been read.
     let kept_for = plan.once.then(|| log_reader.clone());
     settings.log_reader.clone_from(&kept_for);
     let data = settings.data.clone();
@@ -214,7 +216,7 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
         ended = running => ended,
         never = forgetting => match never {},
         never = manager.keep_informed(&handle) => match never {},
-        // A runtime may stand still with those who do not read its events.
+        // A runtime may block on a client that does not read its events.
         never = standstill::whenever_asked(&mut pleg, &observing, &stood_still) => match never {},
         never = rest::whenever_quiet(handle.board().changes(), rubelet_runtime::memory::give_back) => match never {},
     };
@@ -225,19 +227,19 @@ pub(crate) async fn run(plan: Plan) -> Result<Ended, RunError> {
     let ended = ended?;
     match ended {
         Ended::Told => report::say_goodbye(&plan, &handle),
-        // That may have been quicker than the disk.
+        // All pods may have ended before the kept manifests of other sources were removed.
         Ended::AllSucceeded | Ended::SomeFailed => kept.forget_others(handle.ready()).await,
     }
     Ok(ended)
 }
 
-/// What keeps a node in order while its pods run.
+/// The tasks that keep a node in order while its pods run.
 struct Upkeep {
     runtime: Arc<CriRuntime>,
     pleg: Handle,
     data: DataDirectory,
     numbers: rubelet_agent::metrics::Metrics,
-    /// Who must be able to read all logs.
+    /// The reader that must be able to read all logs before they are removed.
     log_reader: Option<LogReader>,
 }
 
@@ -246,8 +248,8 @@ impl Upkeep {
         let Self { runtime, pleg, data, numbers, log_reader } = self;
         let (cache, clock, pod_logs) = (pleg.cache(), pleg.clock().clone(), &plan.pod_logs);
         if pod_logs == Path::new(USUAL_POD_LOGS) && !plan.once {
-            // Only of the folder that everybody knows: who keeps logs elsewhere does not want them there. And who runs pods
-            // once has read them.
+            // Links are made only for the usual log folder: whoever chooses another folder does not want them in the
+            // usual place. With `--once`, the logs are printed anyway.
             let links = LogLinks::new(pleg, data.clone(), pod_logs.clone(), USUAL_LOG_LINKS.into());
             crew.spawn("the log links", links.run());
         }
@@ -267,10 +269,10 @@ async fn finish_recording(pleg: &mut Pleg<CriObserver>, remarks: &Remarks) {
     }
 }
 
-/// A runtime that answers.
+/// A connected runtime.
 struct Connected {
     endpoint: Endpoint,
-    /// Its name, as it calls itself.
+    /// The name that the runtime reports.
     name: String,
     metrics: Metrics,
     features: RuntimeFeatures,
@@ -299,7 +301,7 @@ impl Connected {
         })
     }
 
-    /// Waits for the embedded runtime to be lost. Another one is not ours, and comes back.
+    /// Waits until the embedded runtime is lost. Any other runtime is not part of this process, and comes back.
     async fn lost(&mut self) -> Lost {
         match &mut self.embedded {
             Some(embedded) => Lost::of("the embedded runtime", embedded.ended().await),
@@ -307,7 +309,7 @@ impl Connected {
         }
     }
 
-    /// A client with a connection of its own.
+    /// Returns a client with a connection of its own.
     fn client(&self) -> RuntimeClient {
         RuntimeClient::new(self.endpoint.clone(), Options::default(), self.metrics.clone())
     }
@@ -332,7 +334,7 @@ fn settings(plan: &Plan, data: PathBuf, node_name: String, runtime: &Connected) 
     settings.security.selinux = node::has_selinux();
     settings.parallel_pulls = plan.parallel_pulls;
     settings.pull_rate = plan.pull_rate;
-    // It may also be a process of its own, behind an endpoint like any other.
+    // The embedded runtime may also run as a process of its own (`rubelet runtime`), behind an endpoint like any other.
     settings.has_built_in_images = runtime.name == rubelet_runtime::embedded::NAME;
     settings.resync = plan.resync.unwrap_or(settings.resync);
     settings.backoff = plan.longest_backoff.map_or(settings.backoff, Growth::up_to);
@@ -340,7 +342,7 @@ fn settings(plan: &Plan, data: PathBuf, node_name: String, runtime: &Connected) 
     settings
 }
 
-/// What pods are told about name servers.
+/// The DNS settings of pods.
 fn dns(plan: &Plan) -> NodeDns {
     let usual = NodeDns::default();
     NodeDns {
@@ -350,9 +352,10 @@ fn dns(plan: &Plan) -> NodeDns {
     }
 }
 
-/// Nobody knows of pods in a runtime that nobody asks any more.
+/// Refuses a runtime other than that of the last agent while that agent's pods exist: nothing would watch them any
+/// more.
 fn refuse_another_runtime(plan: &Plan, folder: &Path) -> Result<(), RunError> {
-    // One that cannot be read says nothing; it is written anew.
+    // A record that cannot be read proves nothing, and is about to be rewritten.
     let Some(last) = LastAgent::read(folder).ok().flatten() else { return Ok(()) };
     let ours = plan.runtime_endpoint.as_ref();
     let has_pods = std::fs::read_dir(folder.join("pods")).is_ok_and(|mut pods| pods.next().is_some());

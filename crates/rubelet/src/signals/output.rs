@@ -1,16 +1,17 @@
 //! Printing from the background.
 //!
-//! A terminal may be set to stop whoever prints to it from the background (`stty tostop`). A process that is stopped reads
-//! nothing, and a runtime may stand still with those who do not read its events. So the threads that print do so in any case.
+//! A terminal can be set to stop processes that print to it from the background (`stty tostop`). A stopped process
+//! reads nothing, and a runtime may block on a client that does not read its events. So the threads that print ignore
+//! this setting.
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// From now on this thread may print to a terminal in whose background the process is. It does nothing for other threads,
-/// nor for processes that they start.
+/// Lets this thread print to a terminal even while its process is in the background. Other threads, and processes that
+/// they start, are not affected.
 pub(crate) fn never_stops_this_thread() {
     let mut stopping = SigSet::empty();
     stopping.add(Signal::SIGTTOU);
-    // Who cannot be spared is stopped as anybody else.
+    // If this fails, printing stops the process as it would any other.
     let _ = stopping.thread_block();
 }
 

@@ -1,7 +1,7 @@
-//! Ctrl-Z: hang up, then stand still.
+//! Ctrl-Z: close the connection, then stop.
 //!
-//! A process that is stopped reads nothing, and a runtime may stand still with those who do not read its events. So the
-//! wish to stop is caught, the connection is closed, and only then does the process stop.
+//! A stopped process reads nothing, and a runtime may block on a client that does not read its events. So the request
+//! to stop is caught, the connection is closed, and only then does the process stop.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,18 +14,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A process that stops itself has stopped by then.
+/// By this time, a process that stops itself has stopped.
 const SOON_STOPPED: Duration = Duration::from_secs(1);
 
-/// Stops the process whenever somebody asks for it at the terminal, with nothing open; when it is continued, tells for
-/// how long it stood still, and has the PLEG go on.
+/// Stops the process, with no connection open, whenever that is requested at the terminal. When the process is
+/// continued, it publishes how long the stop has lasted, and restarts the PLEG.
 pub(crate) async fn whenever_asked(
     pleg: &mut Pleg<CriObserver>,
     client: &RuntimeClient,
     stood_still: &watch::Sender<Option<Duration>>,
 ) -> Infallible {
     let Ok(mut asked) = at_the_terminal() else {
-        // Without a handler the system stops the process by itself.
+        // Without a handler, the system stops the process anyway.
         return std::future::pending().await;
     };
     loop {
@@ -41,13 +41,13 @@ pub(crate) async fn whenever_asked(
     }
 }
 
-/// Ready when somebody asks at the terminal, and not before: for commands that rather end than stand still.
+/// Waits until a stop is requested at the terminal, for commands that end instead of stopping.
 pub(crate) async fn asked_for() {
     match at_the_terminal() {
         Ok(mut asked) => {
             asked.recv().await;
         }
-        // Without a handler the system stops the process by itself.
+        // Without a handler, the system stops the process anyway.
         Err(_) => std::future::pending().await,
     }
 }
@@ -59,8 +59,8 @@ fn at_the_terminal() -> io::Result<Signal> {
 async fn until_continued() -> io::Result<()> {
     let mut continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-    // This thread may run for a moment longer, and must not connect again before the process has stopped. The first
-    // process of a container does not stop for itself, and is not continued.
+    // This thread may run for a moment longer, and must not reconnect before the process has stopped. The first process
+    // of a container cannot stop itself, and so is never continued.
     let _ = tokio::time::timeout(SOON_STOPPED, continued.recv()).await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What keeps a pod from getting on, by what happened to it last.
+//! What holds a pod back, according to its latest event.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use rubelet_agent::event::{PodEvent, Severity};
 
 use crate::local::PodInfo;
 
-/// A pod may need so long until its probes succeed. One that fails for longer keeps it from serving anybody.
+/// How long a pod may need until its probes succeed. A probe that fails for longer means that the pod serves nobody.
 const BEGINNING: Duration = Duration::from_secs(30);
 
-/// The last thing that happened to a pod, if it was nothing good: what went well after it has overcome it.
+/// The latest event of a pod, if that is a warning: a later success would have overcome it.
 pub(super) struct Hindrance {
     reason: String,
     message: String,
-    /// For how long it has happened again and again.
+    /// For how long it has been repeated.
     lasts: Duration,
 }
 
@@ -40,12 +40,12 @@ impl Hindrance {
         })
     }
 
-    /// Whether it is a probe that fails: what keeps a pod that runs from being ready.
+    /// Whether it is a failing probe, which keeps a running pod from being ready.
     pub(super) fn is_of_probe(&self) -> bool {
         self.reason == "Unhealthy"
     }
 
-    /// Whether it has lasted for longer than it should at the beginning.
+    /// Whether it has lasted longer than is normal after a start.
     pub(super) fn lasts_long(&self) -> bool {
         self.lasts >= BEGINNING
     }

@@ -1,4 +1,4 @@
-//! How well a pod is, by the word that tells most of it.
+//! How well a pod is, derived from its status word.
 
 /// How well a pod is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,14 +9,14 @@ pub(crate) enum Mood {
 }
 
 impl Mood {
-    /// How they are called where pods are counted.
+    /// The words for them where pods are counted.
     pub(crate) const WORDS: [(Self, &'static str); 3] =
         [(Self::Well, "ok"), (Self::Busy, "in progress"), (Self::Bad, "in trouble")];
 
-    /// By the word in the column `STATUS`.
+    /// Determines it from the word in the column `STATUS`.
     pub(crate) fn of(status: &str) -> Self {
         match status {
-            // One that was stopped is as it was asked to be.
+            // A stopped pod is as its user wants it.
             "Running" | "Succeeded" | "Completed" | "Stopped" => Self::Well,
             "Pending"
             | "ContainerCreating"
@@ -30,7 +30,7 @@ impl Mood {
     }
 }
 
-/// `Init:1/2`: init containers that do what they should.
+/// Whether the word is like `Init:1/2`: init containers that work as they should.
 fn is_counting(status: &str) -> bool {
     status.strip_prefix("Init:").is_some_and(|count| count.starts_with(|first: char| first.is_ascii_digit()))
 }

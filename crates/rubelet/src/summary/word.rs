@@ -1,11 +1,11 @@
-//! The one word that tells most of a pod, as `kubectl get pods` finds it.
+//! The status word of a pod, determined as `kubectl get pods` does.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
-/// The word in the column `STATUS` for a pod that is not being ended.
+/// Returns the word in the column `STATUS` for a pod that is not being ended.
 ///
-/// What was said of the pod as a whole gives way to its first init container that is not done, and that, once the pod is
-/// initialised, to its first container that waits or has ended.
+/// The reason of the pod as a whole is overridden by its first init container that is not done; once the pod is
+/// initialized, that is in turn overridden by its first container that waits or has ended.
 pub(super) fn of(pod: &Pod, status: &PodStatus) -> String {
     let reason = status.reason.clone().filter(|reason| !reason.is_empty());
     let of_pod = || reason.or_else(|| status.phase.clone()).unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) fn of(pod: &Pod, status: &PodStatus) -> String {
         container.ready && container.state.as_ref().is_some_and(|state| state.running.is_some())
     };
     match word.as_str() {
-        // Some are done, and others go on.
+        // Some containers have completed, and others keep running.
         "Completed" if containers.iter().any(is_up) => {
             if holds(status, "Ready") { "Running" } else { "NotReady" }.to_owned()
         }
@@ -27,8 +27,8 @@ pub(super) fn of(pod: &Pod, status: &PodStatus) -> String {
     }
 }
 
-/// The containers whose restarts are counted. Until the pod is initialised: its init containers up to the first unfinished one;
-/// then its sidecars and regular containers.
+/// Returns the containers whose restarts are counted: until the pod is initialized, its init containers up to the first
+/// unfinished one; after that, its sidecars and regular containers.
 pub(crate) fn counted<'a>(pod: &Pod, status: &'a PodStatus) -> Vec<&'a ContainerStatus> {
     let init = status.init_container_statuses.as_deref().unwrap_or_default();
     let (not_done, so_far) = match initializing(pod, status) {
@@ -47,7 +47,7 @@ fn is_sidecar(pod: &Pod, name: &str) -> bool {
     init.filter(|init| init.name == name).any(|init| init.restart_policy.as_deref() == Some("Always"))
 }
 
-/// Which init container is not done, if any is not, and a word for how far they have come.
+/// Returns the index of the init container that is not done, if any, and a word for the progress of all of them.
 fn initializing(pod: &Pod, status: &PodStatus) -> Option<(usize, String)> {
     let wanted = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).map_or(0, Vec::len);
     let statuses = status.init_container_statuses.as_deref().unwrap_or_default();
@@ -67,7 +67,7 @@ fn initializing(pod: &Pod, status: &PodStatus) -> Option<(usize, String)> {
     Some((index, format!("Init:{}", word.unwrap_or_else(|| format!("{index}/{wanted}")))))
 }
 
-/// What a container says that does not run.
+/// Returns the reason of a container that is not running.
 fn of_container(container: &ContainerStatus) -> Option<String> {
     let state = container.state.as_ref()?;
     let waits = state.waiting.as_ref().and_then(|waiting| waiting.reason.clone());
@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    /// `-` runs, `+` runs and is ready, `*` runs and has started, `Reason` waits for it, `!Reason` ended so with 1,
-    /// `.` is done, `?` nothing is known of.
+    /// In this notation, `-` is running, `+` is running and ready, `*` is running and started, `Reason` waits for it,
+    /// `!Reason` ended with it and exit code 1, `.` is done, and `?` is unknown.
     fn state(name: &str, is: &str) -> Value {
         let state = match is {
             "-" | "+" | "*" => json!({"running": {}}),
@@ -157,7 +157,7 @@ mod tests {
             ("Running", &[], &[".", "+"], ready, "Running"),
             ("Running", &[], &[".", "+"], initialized, "NotReady"),
             ("Running", &[], &[".", "-"], initialized, "Completed"),
-            // Before anything of it was made.
+            // Before any of its containers was created.
             ("Pending", &["PodInitializing", "PodInitializing"], &["PodInitializing"], &[], "Init:0/2"),
             ("Pending", &["-", "PodInitializing"], &["PodInitializing"], &[], "Init:0/2"),
             ("Pending", &[".", "-"], &["PodInitializing"], &[], "Init:1/2"),
@@ -168,7 +168,7 @@ mod tests {
             ("Pending", &["!9"], &["PodInitializing"], &[], "Init:Signal:9"),
             ("Pending", &["."], &["PodInitializing"], initialized, "PodInitializing"),
             ("Running", &[".", "+"], &["+"], ready, "Running"),
-            // A sidecar that broke after all had begun says so only where nobody else says anything.
+            // A sidecar that failed after all containers had started matters only if no other container has a reason.
             ("Running", &["CrashLoopBackOff"], &["!Error"], initialized, "Error"),
             ("Running", &["CrashLoopBackOff"], &["+"], initialized, "Init:CrashLoopBackOff"),
             ("Failed", &["!Error"], &["PodInitializing"], &[], "Init:Error"),

@@ -1,12 +1,12 @@
 //! Whether to follow the runtime's event stream.
 //!
-//! Some runtimes hand each event to one reader only. A watch that read them would take them away from the kubelet, so it
-//! leaves them alone there unless it is told otherwise.
+//! Some runtimes hand each event to one reader only. A watch that read events there would take them away from the
+//! kubelet, so it does not, unless asked to.
 
 use crate::endpoint::Runtime;
 use crate::runtime_kind::RuntimeKind;
 
-/// What the user wants.
+/// The user's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Events {
     /// Follow the event stream, unless that takes events away from the kubelet

@@ -1,4 +1,4 @@
-//! Which events somebody wants to see.
+//! The selection of events to show.
 
 use pleg::{EventKind, PodEvent};
 use rubelet_model::PodRef;
@@ -31,7 +31,7 @@ impl KindFilter {
     }
 }
 
-/// What is shown. An empty list lets everything through.
+/// What to show. An empty list selects everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) namespaces: Vec<String>,
@@ -46,7 +46,7 @@ impl Filter {
         is_among(&self.namespaces, &pod.namespace) && is_among(&self.pods, &pod.name)
     }
 
-    /// Whether an event is shown. One that stands for several may hide any kind, so the kind does not decide.
+    /// Whether an event is shown. An event that stands for several may include any kind, so its kind does not matter.
     pub(crate) fn shows(&self, event: &PodEvent) -> bool {
         let is_kind = self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.kind() == event.kind);
         self.shows_pod(&event.pod) && (is_kind || event.merged > 1)

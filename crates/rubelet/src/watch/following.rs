@@ -1,4 +1,4 @@
-//! What a watch under way waits for, and what it says of it.
+//! What a running watch waits for, and what it prints about that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use super::screen::Screen;
 use super::{Item, Note};
 use crate::printer::{self, Printer, Room, Stopped};
 
-/// A list that has not answered for so long is worth a remark.
+/// A list without an answer for this long is reported.
 const LIST_HANGS_AFTER: Duration = Duration::from_secs(3);
 
-/// The state of a watch under way.
+/// The state of a running watch.
 pub(super) struct Following<'a> {
     handle: &'a Handle,
     events: Subscription,
     reach: Receiver<Reach>,
     relists: Receiver<Option<pleg::Stamp>>,
     periods: Receiver<Option<(Duration, PeriodReason)>>,
-    /// For how long the process stood still last, if it ever did.
+    /// How long the process was last stopped, if it ever was.
     stood_still: Receiver<Option<Duration>>,
     epoch: Option<u64>,
     lost_since: Option<Instant>,
     stuck: BTreeMap<PodUid, StuckPod>,
-    /// The call that a hung list waits for, once that has been said.
+    /// The call that a hung list waits for, once that has been reported.
     hung_list: Option<CallReport>,
-    /// Of which pods it has been said that looks at them hang.
+    /// The pods whose hung looks have been reported.
     hung_looks: BTreeSet<PodUid>,
-    /// Pods that were there at the start, and have not been shown yet.
+    /// Pods that existed at the start and have not been shown yet.
     there: VecDeque<Arc<PodStatus>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// Never ends by itself.
+    /// Runs until the output stops; it never ends by itself.
     pub(super) async fn run(mut self, screen: &Screen) -> Result<std::convert::Infallible, Stopped> {
         self.wait_for_what_is_there(screen).await?;
         let mut looks = looks();
@@ -71,7 +71,7 @@ impl<'a> Following<'a> {
                         screen.show_in(room, &Item::Pod(&status));
                     }
                 }
-                // Rare things first: events may come without end. And first of all what explains the others.
+                // Rare things come first, since events may come without end; and before all others, what explains them.
                 Ok(()) = self.stood_still.changed() => self.note_standstill(screen).await?,
                 Ok(()) = self.reach.changed() => self.note_reach(screen).await?,
                 Ok(()) = self.relists.changed() => self.note_calls(screen).await?,
@@ -85,7 +85,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// Waits for the first good relist and takes the pods that it found, in place of the events that led there.
+    /// Waits for the first successful relist and takes the pods that it found, instead of the events that led there.
     async fn wait_for_what_is_there(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let cache = self.handle.cache();
         let mut looks = looks();
@@ -104,7 +104,7 @@ impl<'a> Following<'a> {
         self.note_reach(screen).await
     }
 
-    /// What nobody tells: that the reader is gone, and which calls hang.
+    /// Checks what no channel reports: whether the reader is gone, and which calls hang.
     async fn look_around(&mut self, screen: &Screen) -> Result<(), Stopped> {
         if !printer::has_reader() {
             return Err(Stopped);
@@ -113,7 +113,7 @@ impl<'a> Following<'a> {
     }
 
     async fn note_standstill(&mut self, screen: &Screen) -> Result<(), Stopped> {
-        // The connection that comes next is new because we hung up.
+        // The next connection is new because this process closed the previous one.
         self.epoch = None;
         let stood_still = *self.stood_still.borrow_and_update();
         match stood_still {
@@ -122,7 +122,8 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// That lists become rare again is how it should be, and no news; nor is that we stood still.
+    /// Reports that lists have become frequent. That they become rare again is normal and not reported; nor is a change
+    /// because this process was stopped.
     async fn note_period(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let news = *self.periods.borrow_and_update();
         match news {
@@ -135,7 +136,7 @@ impl<'a> Following<'a> {
         let reach = self.reach.borrow_and_update().clone();
         let note = match reach {
             Reach::Unasked => None,
-            // Noted when the next list is answered.
+            // It is reported when the next list is answered.
             Reach::Lost { error } if error.failure == pleg::Failure::Reconnected => None,
             Reach::Lost { error } => match self.lost_since {
                 Some(_) => None,
@@ -158,7 +159,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// Names the calls that have begun to hang or fail, and those that no longer do.
+    /// Reports the calls that have begun to hang or fail, and those that no longer do.
     async fn note_calls(&mut self, screen: &Screen) -> Result<(), Stopped> {
         let health = self.handle.health();
         let hung_list = health.list_call.filter(|call| call.age >= LIST_HANGS_AFTER);
@@ -183,7 +184,7 @@ impl<'a> Following<'a> {
             }
         }
         for (uid, stuck) in before {
-            // One that was removed has said so with its events.
+            // The events of a removed pod have already reported its removal.
             if !self.stuck.contains_key(&uid) && self.handle.cache().contains(&uid) {
                 let note = Note::PodUnstuck { pod: stuck.pod, after: stuck.age };
                 screen.note(&note).await?;
@@ -193,7 +194,7 @@ impl<'a> Following<'a> {
     }
 }
 
-/// The next event, taken when there is room for it.
+/// Returns the next event, which is taken only when there is room for it.
 async fn next_event<'a>(
     events: &mut Subscription,
     printer: &'a Printer,
@@ -201,12 +202,12 @@ async fn next_event<'a>(
     let room = printer.room().await?;
     match events.next().await {
         Some(event) => Ok((room, event)),
-        // The PLEG is gone, and nothing happens any more.
+        // The PLEG is gone, so nothing happens any more.
         None => std::future::pending().await,
     }
 }
 
-/// When to look around. Nothing is made up for after a standstill.
+/// The times to check. Those missed while the process was stopped are skipped.
 fn looks() -> Interval {
     let mut interval = tokio::time::interval(LIST_HANGS_AFTER);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! What is printed for programs: one JSON object a line, each with a `type`.
+//! The output for programs: one JSON object per line, each with a `type`.
 
 use jiff::Timestamp;
 use pleg::{Call, PeriodReason, PodEvent, Subject, Trigger};
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Item, Note};
 
-/// The line for an item.
+/// Formats an item.
 pub(super) fn line(item: &Item<'_>) -> String {
     let object = match item {
         Item::Watching { runtime, endpoint, .. } => {
@@ -86,7 +86,7 @@ struct Stuck<'a> {
     pod: &'a str,
     pod_uid: &'a str,
     age_seconds: f64,
-    /// What is waited for, if anything, and about which container or sandbox.
+    /// The call that hangs, if any, and the container or sandbox that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<Call>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,7 +186,7 @@ struct Event<'a> {
     pod_uid: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<&'a str>,
-    /// Of the container, or of the sandbox.
+    /// The id of the container or sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     is_sandbox: bool,

@@ -1,4 +1,4 @@
-//! What is printed for people: one line an item.
+//! The output for people: one line per item.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const YELLOW: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
 
-/// The line for an item. Colours are taken out later where the output is not a terminal.
+/// Formats an item. If the output is not a terminal, colours are removed later.
 pub(super) fn line(item: &Item<'_>) -> String {
     match item {
         Item::Watching { runtime, endpoint, was_searched } => {
@@ -167,7 +167,7 @@ fn push(line: &mut String, style: Style, text: &str) {
     let _ = write!(line, "  {style}{text}{style:#}");
 }
 
-/// As much of an id as people read.
+/// Returns the part of an id that people read.
 fn short(id: &str) -> String {
     clean(id).chars().take(12).collect()
 }

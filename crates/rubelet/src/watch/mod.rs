@@ -1,9 +1,9 @@
 //! Follows a runtime and prints what happens to its pods. It only reads.
 //!
-//! Printing happens on threads of their own, one for the output and one for remarks. When nobody takes the output, events
-//! are left where they are until the printer has room, and the PLEG goes on: those of one pod that pile up are merged into
-//! one, and none is lost. Remarks are made all the same. Above all the runtime's event stream is read on: a reader that
-//! stands still can make a runtime stand still.
+//! Two threads print: one the output, and one the remarks. When the output is stalled, events stay where they are until
+//! the printer has room, and the PLEG keeps running: the events that accumulate for one pod are merged into one, and
+//! none is lost. Remarks are printed all the same. Most importantly, the runtime's event stream is still read: a reader
+//! that does not read can block a runtime.
 
 mod events;
 mod filter;
@@ -31,7 +31,7 @@ use crate::log::Log;
 use crate::printer::{Printer, Stopped};
 use crate::signals::standstill;
 
-/// How to print.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// Text for people
@@ -49,7 +49,7 @@ enum Item<'a> {
         endpoint: String,
         was_searched: bool,
     },
-    /// A pod that was there at the start.
+    /// A pod that existed at the start.
     Pod(&'a PodStatus),
     Event(&'a PodEvent),
     Note {
@@ -58,14 +58,14 @@ enum Item<'a> {
     },
 }
 
-/// What an operator should know besides the events.
+/// What an operator should know besides events.
 #[derive(Debug)]
 enum Note {
-    /// Somebody else may need the events of this runtime.
+    /// Another program may need the events of this runtime.
     EventsLeftAlone {
         runtime: Runtime,
     },
-    /// This process was stopped for so long, and goes on.
+    /// This process was stopped for this long, and runs again.
     StoodStill(Duration),
     RuntimeLost {
         reason: String,
@@ -73,21 +73,21 @@ enum Note {
     RuntimeBack {
         after: Duration,
     },
-    /// The connection was made anew, and nobody noticed that it was gone.
+    /// The connection was re-established, without a call that noticed its loss.
     Reconnected,
     PodStuck(StuckPod),
     PodUnstuck {
         pod: rubelet_model::PodRef,
         after: Duration,
     },
-    /// The list of all pods waits for an answer: nothing can be seen until it comes.
+    /// The list of all pods is not answered: nothing can be seen until it is.
     ListHangs(CallReport),
     ListAnswers {
         after: Duration,
     },
-    /// A list of one pod is not answered, and all pods are listed in its place.
+    /// A list of a single pod is not answered; all pods are listed instead.
     LookHangs(HungLook),
-    /// All pods are listed as often as if nothing else told of changes, and why.
+    /// All pods are listed as often as if nothing else revealed changes, for this reason.
     ListsOften {
         period: Duration,
         reason: PeriodReason,
@@ -107,11 +107,11 @@ impl Watch {
         Self { found, events, filter, format }
     }
 
-    /// Watches until told to end, or until nobody reads what is printed.
+    /// Watches until it is asked to end, or until nobody reads the output.
     ///
     /// # Errors
     ///
-    /// If what is to be printed cannot be, for another reason.
+    /// If the output cannot be printed for another reason.
     pub(crate) async fn run(self, told_to_end: Pin<&mut impl Future<Output = ()>>) -> io::Result<()> {
         let Found { client, runtime, was_searched } = self.found;
         let mut config = Config::default();
@@ -153,7 +153,7 @@ impl Watch {
     }
 }
 
-/// An event, as a watch prints it.
+/// Formats an event as a watch prints it.
 pub(crate) fn event_line(event: &PodEvent, format: Format) -> String {
     match format {
         Format::Text => lines::line(&Item::Event(event)),

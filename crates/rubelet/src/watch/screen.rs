@@ -1,10 +1,10 @@
-//! Where a watch shows things: on the output, and remarks on standard error.
+//! The output of a watch, and its remarks on standard error.
 
 use super::{Filter, Format, Item, Note, json, lines};
 use crate::log::Log;
 use crate::printer::{Printer, Room, Stopped};
 
-/// Where things are shown, in which form, and which of them.
+/// Where items are shown, in which format, and which of them.
 pub(super) struct Screen {
     pub(super) printer: Printer,
     pub(super) remarks: Log,
@@ -22,7 +22,7 @@ impl Screen {
             Format::Text => match item {
                 Item::Pod(_) | Item::Event(_) => self.printer.print(lines::line(item)).await,
                 Item::Watching { .. } | Item::Note { .. } => {
-                    // On a terminal it comes after what happened before it, unless that cannot be printed.
+                    // On a terminal, the remark comes after what happened before it, unless that cannot be printed.
                     self.printer.flush_what_it_can().await;
                     self.remarks.print(&lines::line(item));
                     Ok(())
@@ -31,7 +31,7 @@ impl Screen {
         }
     }
 
-    /// Shows something for which there is room.
+    /// Shows an item for which there is room.
     pub(super) fn show_in(&self, room: Room<'_>, item: &Item<'_>) {
         if self.is_shown(item) {
             room.print(match self.format {

@@ -1,4 +1,4 @@
-//! Commands beside an agent, as programs, on a synthetic runtime.
+//! Commands next to an agent, as programs, on a synthetic runtime.
 
 #[path = "../synthetic_agent/mod.rs"]
 mod synthetic_agent;
@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use synthetic_agent::{Agent, Node};
 
-/// Long, since it only matters when something does not happen.
+/// This is long because it only matters when something fails to happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const WEB: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: web-1}\nspec:\n  containers:\n  - {name: c, image: busybox}\n";
@@ -30,7 +30,7 @@ impl Agent {
         command
     }
 
-    /// Runs a command to its end: its code, and what it says on both streams.
+    /// Runs a command to its end, and returns its exit code and the text of both streams.
     async fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
         let running = self.command(args).output();
         let Output { status, stdout, stderr } =
@@ -39,7 +39,7 @@ impl Agent {
         (status.code(), text(stdout), text(stderr))
     }
 
-    /// The first line and the body of what its socket answers, once it does.
+    /// Returns the first line and the body of the answer from the agent's socket, once there is one.
     async fn get(&self, path: &str) -> (String, String) {
         let connecting = async {
             loop {
@@ -58,7 +58,7 @@ impl Agent {
         (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
     }
 
-    /// Waits until a question is answered like this.
+    /// Waits until the answer to a request satisfies `holds`.
     async fn until(&self, path: &str, holds: impl Fn(&str, &str) -> bool) {
         let asking = async {
             loop {
@@ -73,7 +73,7 @@ impl Agent {
     }
 }
 
-/// A terminal that is closed is no reason to leave anything undone.
+/// A closed terminal is no reason to leave anything unfinished.
 #[tokio::test]
 async fn an_agent_whose_terminal_is_closed_ends_as_one_that_is_told_to() {
     let mut agent = Agent::start(Node::new(Profile::Ctd2).await).await;
@@ -84,7 +84,7 @@ async fn an_agent_whose_terminal_is_closed_ends_as_one_that_is_told_to() {
     assert!(!agent.socket().exists());
 }
 
-/// An agent that comes back while its runtime does not list: it must not be taken for one without pods.
+/// An agent that returns while its runtime does not list must not be taken for one without pods.
 #[tokio::test]
 async fn an_agent_that_has_not_looked_yet_is_not_believed() {
     let mut agent = Agent::start(Node::new(Profile::Ctd2).await).await;
@@ -106,7 +106,7 @@ async fn an_agent_that_has_not_looked_yet_is_not_believed() {
     agent.child = synthetic_agent::spawn(agent.manifests(), &agent.node, &[]);
     agent.until("/livez", |head, _| head.ends_with("200 OK")).await;
     assert!(agent.get("/views/web-1").await.0.ends_with("503 Service Unavailable"));
-    // The runtime is not the agent's fault, and to start the agent again would not mend it.
+    // The runtime's failure is not the agent's fault, and restarting the agent would not fix it.
     assert_eq!(agent.get("/healthz").await, ("HTTP/1.1 200 OK".to_owned(), "ok".to_owned()));
     let (head, body) = agent.get("/readyz").await;
     assert!(head.ends_with("500 Internal Server Error") && body.ends_with("readyz check failed\n"), "{body}");
@@ -135,7 +135,8 @@ async fn an_agent_that_has_not_looked_yet_is_not_believed() {
     assert_eq!(ended.code(), Some(0));
 }
 
-/// The protocol of systemd's `Type=notify`: when it has begun, that it lives, how it is, and that it ends.
+/// The protocol of systemd's `Type=notify`: the agent reports that it has started, that it is alive, how it is, and
+/// that it ends.
 #[tokio::test]
 async fn a_service_manager_is_told_how_the_agent_is() {
     let folder = tempfile::tempdir().expect("a folder");

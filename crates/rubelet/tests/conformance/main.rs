@@ -1,12 +1,13 @@
-//! Manifests in the manner of the tasks in the Kubernetes documentation, run on the embedded runtime and on containerd. The
-//! status of each is compared field by field with what should come of it: nothing may be missing, and nothing too much.
+//! Manifests modelled on the tasks in the Kubernetes documentation, run on the embedded runtime and on containerd. The
+//! status of each is compared field by field with the expected one: nothing may be missing, and nothing extra.
 //!
-//! `pods/NAME.yaml` is the manifest, `pods/NAME.status.yaml` the status that its pod comes to, with placeholders for what
-//! differs from run to run (see [`normal`]), and `pods/NAME.kubelet.json` what a kubelet reports for it, which the expected
-//! status is compared with (see [`recorded`]). To add a case, add the first two files, and record the third with
-//! `cargo xtask conformance record NAME`.
+//! `pods/NAME.yaml` is the manifest, `pods/NAME.status.yaml` the status that its pod reaches, with placeholders for
+//! what differs from run to run (see [`normal`]), and `pods/NAME.kubelet.json` what a kubelet reports for it, which the
+//! expected status is compared with (see [`recorded`]). To add a case, add the first two files, and record the third
+//! with `cargo xtask conformance record NAME`.
 //!
-//! What a container saw of its environment, volumes and rights, it leaves as its termination message: so it is compared, too.
+//! A container writes what it saw of its environment, volumes and privileges into its termination message, so that this
+//! is compared as well.
 
 mod normal;
 mod recorded;
@@ -26,11 +27,11 @@ use serde_json::Value;
 use crate::node::{NODE, Node, PATIENCE};
 use crate::normal::{Ground, HOST_IMAGE};
 
-/// A manifest and what should come of it.
+/// A manifest and the status that it should lead to.
 struct Case {
     name: String,
     manifest: String,
-    /// Nothing, as long as nobody has said what should come of it.
+    /// `None` until somebody has written down the expected status.
     expected: Option<Value>,
 }
 
@@ -38,7 +39,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/pods")
 }
 
-/// All cases, with `image` in the place of the image that the manifests name.
+/// Returns all cases, with `image` in place of the image that the manifests name.
 fn cases(image: &str) -> Vec<Case> {
     let entries = fs::read_dir(folder()).expect("manifests").flatten();
     let names =
@@ -63,7 +64,7 @@ fn is_ours(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// How the pod of each case is.
+/// The status of each case's pod.
 type Readings<'a> = BTreeMap<&'a str, Value>;
 
 fn read<'a>(node: &Node, ground: &Ground<'_>, cases: &'a [Case]) -> Option<Readings<'a>> {
@@ -76,14 +77,15 @@ fn read<'a>(node: &Node, ground: &Ground<'_>, cases: &'a [Case]) -> Option<Readi
     Some(cases.iter().map(|case| (&*case.name, status(case))).collect())
 }
 
-/// Those that are not as expected.
+/// Returns the cases that are not as expected.
 fn unlike<'a>(cases: &'a [Case], readings: &Readings<'_>) -> BTreeSet<&'a str> {
     let unlike = cases.iter().filter(|case| case.expected.as_ref() != readings.get(&*case.name));
     unlike.map(|case| &*case.name).collect()
 }
 
-/// Runs all of them together on one node, until each is as it should be, all at the same time: what only passes by is not what
-/// a pod comes to, and one that is asked for again and again may be seen trying.
+/// Runs all cases together on one node, until every status is as expected at the same time: a state that a pod only
+/// passes through is not the one that it reaches, and a pod that retries again and again may be read in the middle of
+/// an attempt.
 fn conforms(node: &Node, image: &str, subnet: &str) {
     let network = subnet.strip_suffix("0/24").expect("a subnet of the testbed");
     let ground = Ground { node: NODE, image, network, is_host: is_ours };
@@ -92,7 +94,7 @@ fn conforms(node: &Node, image: &str, subnet: &str) {
         node.write(&format!("{}.yaml", case.name), &case.manifest);
     }
     let mut last = Readings::new();
-    // All of them at once, and some have to fail a few times first.
+    // All cases start at once, and some have to fail a few times first.
     wait::until(3 * PATIENCE, || {
         last = read(node, &ground, &cases)?;
         unlike(&cases, &last).is_empty().then_some(())

@@ -1,17 +1,17 @@
-//! A status without what differs from run to run, as little of it as possible:
+//! Statuses without what differs from run to run, which is kept as little as possible:
 //!
 //! | placeholder | for |
 //! |---|---|
-//! | `<time>` | a moment |
-//! | `<id>` | an id of a container, with the name of a runtime before it |
-//! | `<image>` | the image that the container was told to run |
+//! | `<time>` | a point in time |
+//! | `<id>` | an id of a container, after the name of a runtime |
+//! | `<image>` | the image that the container was to run |
 //! | `<image id>` | a digest |
 //! | `<uid>` | the UID of the pod, wherever it occurs |
 //! | `<ip>` | an address in the network of the pods |
 //! | `<node>` | an address of the node; in texts, its name after the pod's |
 //!
-//! A value of such a field that is not of that kind stays, and so is a difference. What is null or empty is as good as not
-//! there. Groups are in order, and without those that only the image gives where the image is the machine.
+//! If the value of such a field is of another kind, it stays, and so is a difference. Null and empty values count as
+//! absent. Groups are sorted; if the image is the machine itself, the groups that only the image defines are left out.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -25,16 +25,16 @@ pub(crate) const HOST_IMAGE: &str = "host";
 pub(crate) struct Ground<'a> {
     /// The name of the node.
     pub(crate) node: &'a str,
-    /// What the manifests call `busybox`.
+    /// The image that the manifests call `busybox`.
     pub(crate) image: &'a str,
-    /// How the addresses of pods begin.
+    /// The prefix of pod addresses.
     pub(crate) network: &'a str,
     /// Whether an address is the node's.
     pub(crate) is_host: fn(IpAddr) -> bool,
 }
 
 impl Ground<'_> {
-    /// The status of a pod, with placeholders.
+    /// Returns the status of a pod, with placeholders.
     pub(crate) fn status(&self, pod: &Value) -> Value {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or("a pod without a UID");
         self.of(uid, "", &pod["status"])
@@ -72,7 +72,7 @@ impl Ground<'_> {
         )
     }
 
-    /// Those of the machine's own `/etc/group` are not a pod's doing.
+    /// Groups from the machine's own `/etc/group` do not come from the pod.
     fn groups(&self, all: &[Value]) -> Value {
         let of_image = |group: &u64| self.image == HOST_IMAGE && (1..1000).contains(group);
         let mut groups: Vec<u64> =
@@ -104,7 +104,7 @@ fn is_hexadecimal(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Two statuses, line by line: `-` is missing, `+` is too much.
+/// Compares two statuses line by line: `-` is missing, `+` is extra.
 pub(crate) fn difference(expected: &Value, found: &Value) -> String {
     let (expected, found) = (lines(expected), lines(found));
     let mut text = String::new();
@@ -117,7 +117,7 @@ pub(crate) fn difference(expected: &Value, found: &Value) -> String {
     text
 }
 
-/// Every field with its path, such as `.containerStatuses[0].ready`.
+/// Returns every field with its path, such as `.containerStatuses[0].ready`.
 pub(crate) fn lines(status: &Value) -> Vec<(String, &Value)> {
     let mut lines = Vec::new();
     flatten("", status, &mut lines);

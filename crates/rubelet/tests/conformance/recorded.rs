@@ -1,7 +1,7 @@
 //! The expected statuses, compared field by field with what a kubelet reported for the same manifests.
 //!
-//! `cargo xtask conformance record` made the recordings; comparing them needs no kubelet. Each difference that is wanted is
-//! listed here, with why; any other fails, and so does one that is listed and is no more.
+//! `cargo xtask conformance record` made the recordings; comparing them needs no kubelet. Each intended difference is
+//! listed here with its reason. Any other difference fails the test, and so does a listed one that no longer exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::normal::{Ground, lines};
 use crate::{NODE, cases, folder};
 
-/// A manifest that a kubelet without an API server does not take, and why.
+/// Manifests that a kubelet without an API server does not accept, and why.
 const NOT_RECORDED: &[(&str, &str)] = &[
     ("config-and-secret-files", OBJECTS),
     ("config-missing", OBJECTS),
@@ -24,11 +24,11 @@ const NOT_RECORDED: &[(&str, &str)] = &[
 const OBJECTS: &str =
     "config maps and secrets come from an API server; expected is what the specification says";
 
-/// A difference that is wanted.
+/// An intended difference.
 struct Difference {
-    /// Of which pods; of all if none is named.
+    /// The pods that it applies to; all if empty.
     pods: &'static [&'static str],
-    /// The path of the field, without numbers: `.containerStatuses[].ready`. With everything below it.
+    /// The path of the field, without indices: `.containerStatuses[].ready`. It includes everything below.
     field: &'static str,
     why: &'static str,
 }
@@ -55,7 +55,7 @@ impl Difference {
     }
 }
 
-/// What was recorded: of which manifest, and the pod.
+/// Returns the recorded pods by the names of their manifests.
 fn recordings() -> BTreeMap<String, Value> {
     let entries = fs::read_dir(folder()).expect("recordings").flatten();
     let recording = |entry: fs::DirEntry| {
@@ -66,7 +66,7 @@ fn recordings() -> BTreeMap<String, Value> {
     entries.filter_map(recording).collect()
 }
 
-/// The paths, without numbers, of what is not the same, and how.
+/// Returns the paths, without indices, of all differences, and what they are.
 fn differences(expected: &Value, kubelet: &Value) -> BTreeMap<String, String> {
     let (expected, kubelet) = (lines(expected), lines(kubelet));
     let find = |lines: &[(String, &Value)], path: &str| {
@@ -95,7 +95,7 @@ fn expected_statuses_are_what_a_kubelet_reports() {
     let ground = Ground {
         node: NODE,
         image: BUSYBOX,
-        // The networks of all test runtimes.
+        // The networks of all test runtimes begin like this.
         network: "10.213.",
         is_host: |address: IpAddr| address.to_string() == recording::HOST_ADDRESS,
     };

@@ -1,4 +1,4 @@
-//! `rubelet doctor` beside a running agent: the agent is asked, and no second stream of events is opened.
+//! `rubelet doctor` next to a running agent: it asks the agent, and opens no second event stream.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::synthetic_agent::Agent;
 
 impl Agent {
-    /// Asks again and again until these are found, or if there are none, until nothing is.
+    /// Asks repeatedly until these findings appear or, if none are wanted, until there are none.
     async fn until(&self, wanted: &[&str]) -> Value {
         let data = self.data();
         let is_it = |found: &[&str]| match wanted {
@@ -15,7 +15,7 @@ impl Agent {
         };
         let asking = async {
             loop {
-                // Before there is an agent, it would look for a runtime.
+                // Without an agent, it would search for a runtime.
                 if self.socket().exists() {
                     let (code, said) = run(&["doctor", "-o", "json", "--data-dir", &data]).await;
                     if is_it(&names(&said)) {
@@ -57,7 +57,7 @@ async fn the_agent_says_what_hangs_and_what_is_broken() {
     assert_eq!(readers, 1, "the agent reads the events, and nobody beside it");
 }
 
-/// The agent has had a good list a moment ago; that the next one hangs, whoever asks finds out by asking.
+/// The agent had a good list a moment ago; that the next one hangs is found by making the call.
 #[tokio::test]
 async fn a_list_that_hangs_beside_an_agent() {
     let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
@@ -68,7 +68,7 @@ async fn a_list_that_hangs_beside_an_agent() {
     assert!(evidence(&said, "listHangs").starts_with("list_containers in flight for "), "{said:#}");
 }
 
-/// The runtime is looked at without an agent that does not answer, and other commands say why they cannot.
+/// If an agent does not answer, the runtime is examined without it, and other commands say why they fail.
 #[tokio::test]
 async fn an_agent_that_does_not_answer() {
     let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
@@ -89,7 +89,7 @@ async fn an_agent_that_does_not_answer() {
     agent.until(&[]).await;
 }
 
-/// An agent that died is missed, and its runtime is looked at; of one that was told to end nothing is expected.
+/// An agent that died is reported, and its runtime is examined; an agent that ended as requested is not reported.
 #[tokio::test]
 async fn an_agent_that_died() {
     for (signal, is_missed) in [("-KILL", true), ("-TERM", false)] {
@@ -101,7 +101,7 @@ async fn an_agent_that_died() {
         assert_eq!(names(&said).contains(&"agentDead"), is_missed, "{said:#}");
         if is_missed {
             assert_eq!((code, &said["pleg"]["pods"]), (Some(1), &2.into()), "{said:#}");
-            // The next one has the folder, and does not listen yet.
+            // The next agent holds the folder, but does not listen yet.
             let lock = std::fs::File::open(Path::new(&agent.data()).join("agent.lock")).expect("left behind");
             lock.try_lock().expect("nobody has it");
             let (_, said) = run(&["doctor", "-o", "json", "--data-dir", &agent.data()]).await;
@@ -110,7 +110,7 @@ async fn an_agent_that_died() {
     }
 }
 
-/// A runtime that is down is named as that, once, and the agent goes on saying what it knows itself.
+/// A runtime that is down is reported as such, once, and the agent's own knowledge is still reported.
 #[tokio::test]
 async fn a_runtime_that_is_down_beside_an_agent() {
     let agent = Agent::start(Node::new(Profile::Ctd2).await).await;
@@ -122,7 +122,7 @@ async fn a_runtime_that_is_down_beside_an_agent() {
     assert_eq!((code, names(&said)), (Some(1), vec!["runtimeUnreachable", "sourceProblems"]), "{said:#}");
 }
 
-/// What the agent itself waits for is told, with the pod that waits for it.
+/// A call that the agent itself waits for is reported, with the pod that it is for.
 #[tokio::test]
 async fn a_call_of_the_agent_that_hangs() {
     let agent = Agent::start(Node::new(Profile::Ctd2).await).await;

@@ -1,4 +1,5 @@
-//! On real containerds that are well. They may complain (of deprecated settings of the machine, say), and that is no problem.
+//! On real, healthy containerds. They may complain, of deprecated settings of the machine for instance, which is not a
+//! problem.
 
 use rubelet_testbed::{Flavor, require};
 

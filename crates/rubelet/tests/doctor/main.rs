@@ -1,4 +1,4 @@
-//! `rubelet doctor`, as a program, on runtimes that are ill in every way that it knows.
+//! `rubelet doctor`, as a program, on runtimes with every fault that it knows.
 
 mod agent;
 mod containerd;
@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 use synthetic_agent::Node;
 
-/// Long, since it only matters when something does not happen.
+/// This is long because it only matters when something fails to happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Node {
@@ -25,7 +25,8 @@ impl Node {
         run(&args).await
     }
 
-    /// Looks again and again until this is found: on a slow machine the few seconds of one look may not be enough.
+    /// Examines repeatedly until this is found: on a slow machine, the few seconds of one examination may not be
+    /// enough.
     async fn until_found(&self, name: &str, more: &[&str]) -> (Option<i32>, Value) {
         let looking = async {
             loop {
@@ -53,13 +54,13 @@ async fn run(args: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), said)
 }
 
-/// The names of what was found.
+/// Returns the names of the findings.
 fn names(said: &Value) -> Vec<&str> {
     let findings = said["findings"].as_array().expect("a list");
     findings.iter().map(|finding| finding["name"].as_str().expect("a name")).collect()
 }
 
-/// The evidence of a finding.
+/// Returns the evidence of a finding.
 fn evidence<'a>(said: &'a Value, name: &str) -> &'a str {
     let findings = said["findings"].as_array().expect("a list");
     let finding = findings.iter().find(|finding| finding["name"] == name).expect("it is found");
@@ -84,7 +85,7 @@ async fn a_list_that_hangs() {
     assert!(evidence(&said, "listHangs").starts_with("list_containers in flight for "), "{said:#}");
 }
 
-/// All was well when it was asked first, and no event ever comes.
+/// At the first call everything was well, and no event ever arrives.
 #[tokio::test]
 async fn a_runtime_that_stands_still_while_it_is_looked_at() {
     let node = Node::new(Profile::Ctd2).await;
@@ -95,7 +96,7 @@ async fn a_runtime_that_stands_still_while_it_is_looked_at() {
     assert!(evidence(&said, "statusFails").starts_with("status in flight for "), "{said:#}");
 }
 
-/// It is there, and does not even say what it is. Its socket is named, whatever else is not known.
+/// The runtime is running, but does not even report its version. Its socket is named, whatever else is unknown.
 #[tokio::test]
 async fn a_runtime_that_does_not_greet() {
     let node = Node::new(Profile::Ctd2).await;
@@ -109,7 +110,7 @@ async fn a_runtime_that_does_not_greet() {
     }
 }
 
-/// Less time than it takes to tell slow from hung: it says so, and not that all is well.
+/// With less time than it takes to tell slow from hung, it says so, and not that everything is well.
 #[tokio::test]
 async fn a_look_that_is_too_short() {
     let node = Node::new(Profile::Ctd2).await;
@@ -121,7 +122,7 @@ async fn a_look_that_is_too_short() {
     assert_eq!(names(&said), ["tooShort"], "{said:#}");
 }
 
-/// It rather ends than stands still while it reads events.
+/// While it reads events, it ends rather than being stopped.
 #[tokio::test]
 async fn ctrl_z_ends_it() {
     let node = Node::new(Profile::Ctd2).await;
@@ -192,7 +193,7 @@ async fn events_that_are_switched_off_or_not_there() {
     }
 }
 
-/// On the runtimes that hand each event to one reader, it reads none unless told to.
+/// On runtimes that hand each event to one reader, it reads no events unless asked to.
 #[tokio::test]
 async fn events_that_two_readers_steal_from_each_other() {
     let node = Node::new(Profile::Ctd17).await;
@@ -200,7 +201,7 @@ async fn events_that_two_readers_steal_from_each_other() {
     assert_eq!(code, Some(0), "{said:#}");
     assert_eq!(node.runtime.calls().count(Op::GetContainerEvents, |_| true), 0, "it takes none away");
 
-    // A thief: it reads events, and then they are gone.
+    // This reader takes events away from the other one.
     let client = rubelet_cri::RuntimeClient::new(
         node.runtime.endpoint().parse().expect("an endpoint"),
         rubelet_cri::Options::default(),
@@ -218,7 +219,7 @@ async fn events_that_two_readers_steal_from_each_other() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    // On a slow machine, the few seconds of one look may not be enough.
+    // On a slow machine, the few seconds of one examination may not be enough.
     let looking = async {
         loop {
             let (code, said) = node.doctor(&["--events", "on"]).await;

@@ -1,4 +1,4 @@
-//! `rubelet image` as people run it: what it prints in a pipe, and how it ends.
+//! `rubelet image` in real use: what it prints in a pipe, and its exit codes.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -33,7 +33,7 @@ fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-/// A docker archive with one image of one file.
+/// Returns a docker archive with one image, which contains one file.
 fn archive(tags: &[&str]) -> Vec<u8> {
     let layer = tar(&[("file", b"hello")]);
     let config = json!({"os": "linux", "config": {"Cmd": ["/file"]},
@@ -78,7 +78,7 @@ fn an_image_comes_is_listed_and_goes() {
     assert!(err.contains("is used by 1 container;") && err.contains("--force"), "{err}");
     store.release("c1").unwrap();
 
-    // What can be removed is, whatever else could not.
+    // An image that cannot be removed does not prevent the removal of the others.
     let (code, out, err) = text(&rubelet(&data, &["rm", "app:1", "nothing", "localhost/app:2"]));
     assert_eq!(code, 4);
     assert!(err.contains("no image \"nothing\""), "{err}");
@@ -113,7 +113,7 @@ fn failures_say_what_to_do_and_end_as_documented() {
     std::fs::write(&noise, "noise".repeat(1000)).unwrap();
     let plain = dir.path().join("plain.tar");
     std::fs::write(&plain, tar(&[("x", b"x")])).unwrap();
-    // Whether somebody uses it makes no difference.
+    // The outcome is the same whether or not the image is in use.
     let store = ImageStore::open(data.join("images")).unwrap();
     store.lease("c1", &store.resolve("host").unwrap()).unwrap();
     for (args, code, message) in [

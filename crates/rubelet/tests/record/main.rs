@@ -9,7 +9,7 @@ use rubelet_runtime::synthetic::{Exit, Op, PodSpec, Profile, SyntheticRuntime};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// Long, since it only matters when something does not happen.
+/// This is long because it only matters when something fails to happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn rubelet(args: &[&str]) -> Command {
@@ -60,7 +60,7 @@ fn events(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
-/// Nobody may hear what is wrong, and yet the exit code tells.
+/// If the error message cannot be printed, the exit code still reports the failure.
 #[tokio::test]
 async fn nobody_needs_to_read_standard_error() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
@@ -72,7 +72,7 @@ async fn nobody_needs_to_read_standard_error() {
     }
 }
 
-/// A pipe that takes nothing more, and that nobody reads.
+/// A pipe that is full and has no reader.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
@@ -142,7 +142,7 @@ async fn what_was_recorded_is_played_the_same_every_time() {
     let health = run(&["replay", "--health", "-o", "json", &path]).await;
     assert_eq!(events(&health)[0]["healthy"], true);
 
-    // It is not written over, and damage is told with its place.
+    // It is not overwritten, and damage is reported with its position.
     let mut bytes = std::fs::read(&file).expect("read");
     let served = folder.path().join("s");
     let runtime = SyntheticRuntime::new(Profile::Ctd2).serve(served).await.expect("served");
@@ -162,7 +162,7 @@ async fn what_was_recorded_is_played_the_same_every_time() {
     assert_eq!(run(&["replay", "/nowhere"]).await.status.code(), Some(2));
 }
 
-/// An agent records into a folder, and what it has recorded is played.
+/// What an agent records into a folder can be replayed.
 #[tokio::test]
 async fn what_an_agent_recorded_is_played() {
     let folder = tempfile::tempdir().expect("a folder");

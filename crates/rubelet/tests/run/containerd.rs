@@ -1,4 +1,5 @@
-//! On real containerds: the same lives, addresses from CNI, a runtime that restarts, and pods of others left alone.
+//! On real containerds: the same pod lives, addresses from CNI, a runtime that restarts, and foreign pods that are left
+//! alone.
 
 use rubelet_cri::v1;
 use rubelet_cri::{ListFilter, Metrics, Options, RuntimeClient};
@@ -15,7 +16,7 @@ fn pod(node: &Node, name: &str, container: u32) -> String {
     )
 }
 
-/// A pod that somebody else made.
+/// Creates a pod that is not the agent's.
 async fn foreign_pod(client: &RuntimeClient) {
     let config = v1::PodSandboxConfig {
         metadata: Some(v1::PodSandboxMetadata {
@@ -122,7 +123,7 @@ fn waits_for_the_network(containerd: &Containerd, knows_stop_signals: bool) {
         events().contains("NetworkNotReady") && events().contains("NetworkReady=false")
     });
     assert!(!events().contains("FailedCreatePodSandBox"), "{}", events());
-    // Not renamed: containerd only looks again when something is written.
+    // It is copied, not renamed: containerd rereads the folder only when a file is written.
     std::fs::copy(&away, &network).expect("the network comes back");
     node.until_phase("web", "Running");
     assert_eq!(events().contains("StopSignalIgnored"), !knows_stop_signals, "{}", events());

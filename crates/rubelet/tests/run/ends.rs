@@ -1,11 +1,11 @@
-//! What is left of a pod that has ended: its status and its logs, and nothing that uses memory.
+//! What remains of a pod that has ended: its status and its logs, and nothing that uses memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::node::{Node, text};
 
-/// The folders below `root` whose names hold `part`.
+/// Returns the folders below `root` whose names contain `part`.
 fn folders(root: &Path, part: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
@@ -42,7 +42,7 @@ fn a_pod_that_has_ended_gives_back_memory_and_its_control_group() {
         let table = fs::read_to_string("/proc/self/mounts").expect("a table");
         table.lines().filter(|line| line.contains(&format!("/pods/{uid}/"))).count()
     };
-    // What the node has in every hierarchy of control groups.
+    // The node's groups in every cgroup hierarchy.
     let groups = || {
         let root = node.cgroup_root();
         let hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Manifests that nobody writes by mistake, and containers that play games with their volumes: refused by name, in little
-//! memory, and nothing is written where it should not be.
+//! Malicious manifests, and containers that tamper with their volumes: they are refused by name, cost little memory,
+//! and nothing is written outside the volumes.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::node::{Node, restarts, state, text};
 
-/// In MiB: about twice of what was measured, and a tenth of what these manifests would be if they were taken at their word.
+/// In MiB: about twice what was measured, and a tenth of what these manifests would need if they were taken literally.
 const MOST_MEMORY: u64 = 200;
 
 fn pod(name: &str, meta: &str, container: &str) -> String {
@@ -30,7 +30,7 @@ fn anchors() -> String {
     })
 }
 
-/// Manifests by what is said of them.
+/// Manifests, each with the error that it should cause.
 fn manifests() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let containers =
         |count| many(count, |n| format!("  - {{name: d{n}, image: host, command: [sleep, '1000']}}\n"));
@@ -106,7 +106,7 @@ fn hostile_manifests_are_refused_in_little_memory_and_harm_nobody() {
     }
     node.until("the endless answer", || node.said().contains("/pods: is larger than 10 MiB"));
 
-    // It still does its work.
+    // The agent still works.
     node.write("db.yaml", &node.sleeping("db", 2));
     node.until_phase("db", "Running");
     assert_eq!((restarts(&node.until_phase("web", "Running")), node.sleepers(1)), (0, vec![pid]));
@@ -116,7 +116,7 @@ fn hostile_manifests_are_refused_in_little_memory_and_harm_nobody() {
     assert!(!node.path("up").exists() && !node.path("data/up").exists() && !node.path("logs/up").exists());
 }
 
-/// Answers every question, and never stops.
+/// Starts a server whose answers never end.
 fn endless_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/pods", listener.local_addr().expect("an address"));
@@ -159,7 +159,7 @@ fn links_in_volumes_lead_nowhere() {
              volumeMounts: [{{name: v, mountPath: /v}}]\n"
         )
     };
-    // A link that was there before the container is made.
+    // The link exists before the container is created.
     for (name, script, path) in [
         ("link", format!("ln -s {out} /v/out"), "out"),
         ("below", format!("ln -s {out} /v/out"), "out/made"),
@@ -170,7 +170,7 @@ fn links_in_volumes_lead_nowhere() {
         let manifest = pod(name, "", &mount) + &init(&script) + volumes;
         node.write(&format!("{name}.yaml"), &manifest);
     }
-    // A folder that its own container exchanges for a link, and is then restarted.
+    // A container replaces its own `subPath` folder by a link, and is then restarted.
     let script = format!("rm -rf /v/data; ln -s {out} /v/data; exit 1");
     let container = "    volumeMounts: [{name: v, mountPath: /w, subPath: data}]\n  - name: evil\n    image: host\n    imagePullPolicy: IfNotPresent\n";
     let evil = format!(

@@ -1,4 +1,4 @@
-//! Pods come, change and go with their manifests, and survive what happens to them.
+//! Pods start, change and end with their manifests, and survive failures.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -158,7 +158,7 @@ fn every_example_runs() {
     assert_eq!(out, "1\n2\n3\n");
 }
 
-/// Asks the agent over its socket; gives the first line and the body.
+/// Sends a request to the agent's socket, and returns the first line and the body of the answer.
 fn get(node: &Node, path: &str) -> (String, String) {
     ask(std::os::unix::net::UnixStream::connect(node.path("data/agent.sock")).expect("it listens"), path)
 }
@@ -205,7 +205,7 @@ fn commands_are_answered_while_a_hook_takes_as_long_as_it_likes() {
     signal_to(node.sleeper(2), "-TERM");
 }
 
-/// Over TCP, where everybody may ask: what only the owner of the folder may ask is not there.
+/// Over TCP, which is open to everybody, the requests that only the owner of the folder may make do not exist.
 #[test]
 fn everybody_may_look_over_tcp_and_nobody_may_change_anything() {
     let Some(mut node) = Node::new() else { return };

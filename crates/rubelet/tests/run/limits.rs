@@ -1,4 +1,4 @@
-//! What pods may use, as the kernel has it: control groups of pods, and pods that do not fit.
+//! Limits of pods as the kernel sees them: the control groups of pods, and pods that do not fit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use rubelet_testbed::{BUSYBOX, Flavor, require};
 
 use crate::node::{Node, text};
 
-/// Where the group of a pod is, for a controller; this machine may have either version of control groups.
+/// Returns the path of a pod's group for a controller, on either version of cgroups.
 fn group(controller: &str, path: &str) -> PathBuf {
     let root = Path::new("/sys/fs/cgroup");
     let below = if has_one_hierarchy() { root.to_owned() } else { root.join(controller) };
@@ -29,7 +29,7 @@ fn pod(node: &Node, name: &str, image: &str, resources: &str) -> String {
     format!("{sleeping}    resources: {resources}\n")
 }
 
-/// What the kernel is told of a Burstable container that asks for so many bytes of memory.
+/// The OOM score adjustment of a Burstable container that requests this many bytes of memory.
 fn oom_score(asked: u64) -> u64 {
     let facts = fs::read_to_string("/proc/meminfo").expect("proc");
     let kib = facts.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"));
@@ -56,7 +56,7 @@ fn limits_hold(mut node: Node, image: &str) {
     assert_eq!(read("memory", &path, "memory.limit_in_bytes", "memory.max"), (64 << 20).to_string());
     assert_eq!(read("pids", &path, "pids.max", "pids.max"), "77");
 
-    // The process of the container is below it.
+    // The container's process is in a group below it.
     let pid = node.sleeper(1);
     let of_process = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("proc");
     assert!(of_process.contains(&format!("{path}/")), "{of_process}");
@@ -119,7 +119,7 @@ fn a_pod_without_room_says_so_and_runs_when_there_is_some() {
         "{out}"
     );
 
-    // Who was here first stays, also through a restart of the agent.
+    // The pod that was here first stays, even through a restart of the agent.
     let pid = node.sleeper(1);
     node.end_agent("-KILL");
     node.start_agent();
@@ -140,7 +140,7 @@ fn a_pod_without_room_says_so_and_runs_when_there_is_some() {
     );
 }
 
-/// What a container may use, as the kernel has it for its process: shares, quota, memory.
+/// Returns a container's limits as the kernel has them for its process: shares, quota, memory.
 fn has(pid: u32) -> [String; 3] {
     let of_process = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("proc");
     let path = |controller: &str| {
@@ -186,7 +186,7 @@ fn a_pod_is_resized(mut node: Node, image: &str) {
         pod["status"]["containerStatuses"][0]["resources"]["limits"]["memory"] == "128Mi"
     });
 
-    // Back again, while nobody watches.
+    // Changed back while no agent is running.
     node.end_agent("-KILL");
     node.write("web.yaml", &sized(&node, small));
     node.start_agent();
@@ -195,7 +195,7 @@ fn a_pod_is_resized(mut node: Node, image: &str) {
         text(&node.ask(&["events", "web-n"])).1.contains("ResizeCompleted")
     });
 
-    // Less than it can live with is refused, and said so.
+    // Less memory than the container needs to live is refused, and an error says so.
     let tiny = "{requests: {cpu: 250m, memory: 4Ki}, limits: {cpu: 500m, memory: 4Ki}}";
     node.write("web.yaml", &sized(&node, tiny));
     node.until("a refusal", || text(&node.ask(&["events", "web-n"])).1.contains("below current usage"));

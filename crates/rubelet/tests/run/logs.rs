@@ -1,4 +1,4 @@
-//! `rubelet logs -f`: what is written as it is written, and no longer than anything can be.
+//! `rubelet logs -f`: output appears as it is written, and following ends when nothing more can come.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -7,7 +7,7 @@ use rubelet_testbed::wait;
 
 use crate::node::{Node, PATIENCE, text};
 
-/// A pod whose container says `one`, waits for a file, says `two` without ending the line, and ends with this code.
+/// A pod whose container prints `one`, waits for a file, prints `two` without a line end, and exits with this code.
 fn waits_for_a_file(node: &Node, name: &str, policy: &str, code: u32) -> String {
     let shared = node.path(name);
     fs::create_dir(&shared).expect("a folder");
@@ -22,7 +22,7 @@ fn waits_for_a_file(node: &Node, name: &str, policy: &str, code: u32) -> String 
     )
 }
 
-/// Somebody who follows a log, with what was shown in a file.
+/// A process that follows a log, with its output in a file.
 struct Reader {
     process: Child,
     shown: std::path::PathBuf,
@@ -46,7 +46,7 @@ impl Reader {
         fs::read(&self.shown).expect("a file")
     }
 
-    /// Its exit code, once it has ended by itself.
+    /// Returns its exit code, once it has ended by itself.
     fn ended(&mut self) -> Option<i32> {
         wait::until(PATIENCE, || self.process.try_wait().expect("it is ours"))?.code()
     }
@@ -59,7 +59,7 @@ impl Drop for Reader {
     }
 }
 
-/// An agent that has not heard all of its sources knows of a pod that it has replaced itself.
+/// An agent that has not read all of its sources still knows that it has replaced a pod.
 #[test]
 fn following_ends_when_the_pod_was_replaced_though_a_source_is_silent() {
     let Some(mut node) = Node::new() else { return };
@@ -92,13 +92,13 @@ fn following_ends_when_the_container_is_done_or_its_pod_is_gone() {
     assert_eq!(job.ended(), Some(0), "{}", node.said());
     assert_eq!(job.shown(), b"one\ntw\xffo");
 
-    // That one is started again, and read on.
+    // This container is restarted, and its next log is followed.
     node.until("a second life", || web.shown().starts_with(b"one\ntw\xffo\none\ntw\xffo"));
     assert_eq!(web.process.try_wait().expect("it is ours"), None);
     node.remove("web.yaml");
     assert_eq!(web.ended(), Some(0), "{}", node.said());
 
-    // Who comes late gets the last instance, and the end of it.
+    // A late reader gets the log of the last instance, to its end.
     let (code, out, err) = text(&node.ask(&["logs", "-f", "--tail", "1", "job-n"]));
     assert_eq!((code, out.as_str()), (Some(0), "tw\u{fffd}o"), "{err}");
 }

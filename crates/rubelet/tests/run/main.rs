@@ -1,6 +1,6 @@
-//! `rubelet run` as people use it: the real program, the embedded runtime, real containers.
+//! `rubelet run` in real use: the real program, the embedded runtime, real containers.
 //!
-//! Needs root; where it is not to be had, the tests say so and pass.
+//! Needs root; without it, the tests say so and pass.
 
 mod containerd;
 mod ends;

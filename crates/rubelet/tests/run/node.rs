@@ -1,4 +1,4 @@
-//! A node of its own: an agent in a folder, with manifests beside it. Gone without a trace when it is dropped.
+//! A node for one test: an agent in a folder, with manifests next to it. Dropping it leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use rubelet_testbed::wait;
 use serde_json::Value;
 
-/// How long to wait for something that must happen. Long, since it only matters when it does not.
+/// How long to wait for something that must happen. This is long because it only matters when that fails to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The name of every node here, as it ends the names of pods.
+/// The name of every node here, which is the suffix of pod names.
 pub(crate) const NODE: &str = "n";
 
 static NODES: AtomicU32 = AtomicU32::new(0);
@@ -20,16 +20,16 @@ static NODES: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Node {
     dir: tempfile::TempDir,
     agent: Option<Child>,
-    /// Tells the processes of this node from all others.
+    /// Distinguishes the processes of this node from all others.
     number: u32,
-    /// The embedded runtime, if none is given.
+    /// The runtime's endpoint; the embedded runtime if `None`.
     endpoint: Option<String>,
-    /// Where its agents answer HTTP.
+    /// The address at which its agents serve HTTP.
     listen: &'static str,
 }
 
 impl Node {
-    /// A node without an agent; `None`, said aloud, where this user cannot run containers.
+    /// Creates a node without an agent; `None`, with a message, where this user cannot run containers.
     pub(crate) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: running pods needs root");
@@ -43,14 +43,14 @@ impl Node {
         Some(node)
     }
 
-    /// A node with an agent.
+    /// Creates a node with an agent.
     pub(crate) fn start() -> Option<Self> {
         let mut node = Self::new()?;
         node.start_agent();
         Some(node)
     }
 
-    /// A node with an agent on a runtime that runs already.
+    /// Creates a node with an agent on a runtime that is already running.
     pub(crate) fn start_on(endpoint: String) -> Option<Self> {
         let mut node = Self::new()?;
         node.on(Some(endpoint));
@@ -58,23 +58,23 @@ impl Node {
         Some(node)
     }
 
-    /// Its agents use this runtime from now on.
+    /// Makes its agents use this runtime from now on.
     pub(crate) fn on(&mut self, endpoint: Option<String>) {
         self.endpoint = endpoint;
     }
 
-    /// Its agents answer HTTP there from now on.
+    /// Makes its agents serve HTTP at this address from now on.
     pub(crate) fn listen_on(&mut self, address: &'static str) {
         self.listen = address;
     }
 
-    /// What the agent is configured with, from when it starts next: beside a control group of its own, this.
+    /// Sets the configuration from the agent's next start on: a control group for this node, and `more`.
     pub(crate) fn configure(&self, more: &str) {
         let text = format!("kind: KubeletConfiguration\ncgroupRoot: {}\n{more}", self.cgroup_root());
         fs::write(self.path("config.yaml"), text).expect("writable");
     }
 
-    /// The control group below which its pods are.
+    /// Returns the control group that is the parent of its pods' groups.
     pub(crate) fn cgroup_root(&self) -> String {
         format!("/rubelet-test-{}", self.number)
     }
@@ -83,7 +83,7 @@ impl Node {
         self.dir.path().join(name)
     }
 
-    /// The program, told where this node is.
+    /// Returns a command of the program, with the options for this node.
     pub(crate) fn command(&self, command: &str) -> Command {
         let mut rubelet = Command::new(env!("CARGO_BIN_EXE_rubelet"));
         rubelet
@@ -119,7 +119,7 @@ impl Node {
         self.until("the agent", || self.ps().is_some());
     }
 
-    /// Starts the agent, and does not wait for it.
+    /// Starts the agent without waiting for it.
     pub(crate) fn spawn_agent(&mut self) {
         self.spawn_agent_with(&[]);
     }
@@ -132,13 +132,13 @@ impl Node {
         self.agent = Some(child);
     }
 
-    /// The exit code of an agent that has ended by itself.
+    /// Returns the exit code of the agent if it has ended by itself.
     pub(crate) fn agent_ended(&mut self) -> Option<i32> {
         let ended = self.agent.as_mut().and_then(|agent| agent.try_wait().expect("it is ours"));
         ended.map(|status| status.code().unwrap_or(-1))
     }
 
-    /// Ends the agent with a signal; gives its exit code.
+    /// Ends the agent with a signal, and returns its exit code.
     pub(crate) fn end_agent(&mut self, signal: &str) -> Option<i32> {
         assert_eq!(self.agent_ended(), None, "the agent ended by itself\n{}", self.said());
         let mut agent = self.agent.take().expect("an agent runs");
@@ -146,7 +146,7 @@ impl Node {
         agent.wait().expect("it was ours").code()
     }
 
-    /// The most memory that the agent ever had, in MiB.
+    /// Returns the agent's peak memory, in MiB.
     pub(crate) fn peak_memory(&self) -> u64 {
         let agent = self.agent.as_ref().expect("an agent runs");
         let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).expect("it lives");
@@ -154,7 +154,7 @@ impl Node {
         peak.and_then(|peak| peak.trim().parse::<u64>().ok()).expect("a peak") >> 10
     }
 
-    /// What the agent has said.
+    /// Returns the agent's messages.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.path("err")).unwrap_or_default()
     }
@@ -173,20 +173,20 @@ impl Node {
         self.command(command).args(rest).output().expect("it runs")
     }
 
-    /// Every pod, as the agent tells of it.
+    /// Returns all pods as the agent reports them.
     pub(crate) fn ps(&self) -> Option<Vec<Value>> {
         let output = self.ask(&["ps", "-o", "json"]);
         let list: Value = serde_json::from_slice(&output.stdout).ok()?;
         list["items"].as_array().cloned()
     }
 
-    /// One pod, by the name in its manifest.
+    /// Returns one pod, by the name in its manifest.
     pub(crate) fn pod(&self, name: &str) -> Option<Value> {
         let full = format!("{name}-{NODE}");
         self.ps()?.into_iter().find(|pod| pod["metadata"]["name"] == full)
     }
 
-    /// Waits for a pod to be as it should be.
+    /// Waits until a pod satisfies `holds`.
     pub(crate) fn until_pod(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let mut last = None;
         let found = wait::until(PATIENCE, || {
@@ -214,12 +214,12 @@ impl Node {
         assert!(happened.is_some(), "{what} did not happen\n{}", self.said());
     }
 
-    /// A number of seconds that only containers of this node sleep, so that they can be found.
+    /// A number of seconds that only containers of this node sleep, by which they can be found.
     pub(crate) fn seconds(&self, container: u32) -> String {
         format!("{}{container}", self.number)
     }
 
-    /// The processes that sleep so long: one for each container that runs.
+    /// Returns the processes that sleep for that time: one for each running container.
     pub(crate) fn sleepers(&self, container: u32) -> Vec<u32> {
         let wanted = format!("sleep\0{}\0", self.seconds(container));
         let entries = fs::read_dir("/proc").expect("proc").flatten();
@@ -230,7 +230,7 @@ impl Node {
         pids.filter(is_one).collect()
     }
 
-    /// The only process that sleeps so long, once there is one.
+    /// Returns the only process that sleeps for that time, once there is one.
     pub(crate) fn sleeper(&self, container: u32) -> u32 {
         let found = wait::until(PATIENCE, || match self.sleepers(container)[..] {
             [pid] => Some(pid),
@@ -249,13 +249,13 @@ impl Node {
         )
     }
 
-    /// Ends all pods: a runtime of others must not be taken down under them.
+    /// Ends all pods: a foreign runtime must not be stopped while they run.
     pub(crate) fn end_pods(&self) {
         let (code, out, err) = text(&self.ask(&["stop", "--all", "--grace-period", "0"]));
         assert_eq!(code, Some(0), "{out}{err}");
     }
 
-    /// The control groups of its pods, in every hierarchy.
+    /// Returns the control groups of its pods, in every hierarchy.
     pub(crate) fn pod_groups(&self) -> Vec<PathBuf> {
         fn find(folder: &Path, found: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -273,7 +273,7 @@ impl Node {
         found
     }
 
-    /// Nothing is left of any pod.
+    /// Checks that nothing is left of any pod.
     pub(crate) fn assert_clean(&self) {
         let entries = |name: &str| {
             let entries = fs::read_dir(self.path(name)).into_iter().flatten().flatten();
@@ -301,7 +301,7 @@ impl Drop for Node {
     }
 }
 
-/// Removes groups that nobody is in any more.
+/// Removes empty groups.
 fn remove_groups(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

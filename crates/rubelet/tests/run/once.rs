@@ -1,4 +1,4 @@
-//! `rubelet run --once`: to the end, with the logs, and with the pods' result.
+//! `rubelet run --once`: it runs to completion, prints the logs, and returns the pods' result.
 
 use crate::node::{Node, text};
 
@@ -13,7 +13,7 @@ fn job(name: &str, script: &str, policy: &str) -> String {
 fn pods_run_to_their_end_and_their_result_is_ours() {
     let Some(node) = Node::new() else { return };
     node.write("good.yaml", &job("good", "echo well done", "Never"));
-    // Twice: what ran once leaves nothing behind that would keep it from running again.
+    // Twice, since the first run must leave nothing behind that would prevent the second.
     for _ in 0..2 {
         let (code, out, err) = text(&node.run_command().arg("--once").output().expect("it runs"));
         assert_eq!((code, out.as_str()), (Some(0), "[good-n/c] well done\n"), "{err}");
@@ -90,13 +90,13 @@ fn nothing_to_run_is_said() {
     assert!(code == Some(2) && err.contains("/no/such/path"), "{err}");
 }
 
-/// A manifest that cannot be used is what it is now: what it once was is in no file any more, and nobody asked for it.
+/// An unusable manifest is judged as it is now: its earlier version is no longer in any file, and nobody asked for it.
 #[test]
 fn what_a_manifest_said_before_is_not_run() {
     let Some(mut node) = Node::new() else { return };
     let old = job("job", "echo the old one", "Never");
     node.write("job.yaml", &old);
-    // Whoever goes on with its pods keeps it.
+    // An agent that keeps its pods running also keeps the last good manifest.
     node.start_agent();
     node.until_phase("job", "Succeeded");
     let kept =
@@ -116,7 +116,7 @@ fn what_a_manifest_said_before_is_not_run() {
     assert_eq!(left(), 0);
 }
 
-/// Every attempt is shown, however soon the next one comes: the first one often says what is wrong.
+/// The output of every attempt is printed, however soon the next one follows: the first one often says what is wrong.
 #[test]
 fn the_words_of_every_attempt_are_shown() {
     let Some(node) = Node::new() else { return };
@@ -152,7 +152,7 @@ fn what_cannot_be_shown_does_not_pass_for_a_success() {
     assert_eq!(once().0, Some(5), "how the pods ended comes first");
 }
 
-/// What is said to a service manager is for it alone: no container could speak for the agent.
+/// Only the agent may talk to the service manager: a container must not be able to speak for it.
 #[test]
 fn containers_do_not_know_the_service_manager() {
     let Some(node) = Node::new() else { return };
@@ -169,7 +169,7 @@ fn containers_do_not_know_the_service_manager() {
     assert_eq!(&news[..length], b"READY=1");
 }
 
-/// However long it takes, this pod never starts.
+/// This pod never starts, however long one waits.
 #[test]
 fn what_has_not_ended_in_time_is_named_and_taken_down() {
     let Some(node) = Node::new() else { return };

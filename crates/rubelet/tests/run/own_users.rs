@@ -1,4 +1,4 @@
-//! Pods with users of their own (`hostUsers: false`): each with ids of the host to itself, where the runtime can.
+//! Pods with user namespaces (`hostUsers: false`): each has host ids of its own, where the runtime supports that.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn inside(node: &Node, pod: &str, command: &[&str]) -> String {
     out.trim().to_owned()
 }
 
-/// The first id of the host that its users have, and how many they are; the same for groups.
+/// Returns the first host id of the pod's users and their number, which must be the same for its groups.
 fn ids(node: &Node, pod: &str) -> (u32, u32) {
     let map = |kind: &str| {
         let text = inside(node, pod, &["cat", &format!("/proc/self/{kind}_map")]);
@@ -59,7 +59,7 @@ fn pods_have_users_of_their_own_on_containerd_2() {
         assert!(ids.0 >= 65_536 && ids.1 == 65_536, "{ids:?}");
     }
 
-    // Root inside is nobody outside, and owns what is its own.
+    // Root inside is an unprivileged user outside, and owns the pod's files.
     let pid = node.sleeper(1);
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
     let uid = status.lines().find(|line| line.starts_with("Uid:")).expect("a user");
@@ -81,7 +81,7 @@ fn pods_have_users_of_their_own_on_containerd_2() {
         assert_eq!(inside(&node, "web", &["stat", "-c", "%u:%g", path]), "7:7", "{path}");
     }
 
-    // A new agent restarts nothing, and a container that it restarts has the same users.
+    // A new agent restarts nothing, and a container that it does restart has the same ids.
     node.end_agent("-KILL");
     node.start_agent();
     node.until_phase("web", "Running");
@@ -94,7 +94,7 @@ fn pods_have_users_of_their_own_on_containerd_2() {
     node.until_phase("web", "Running");
     assert_eq!(ids(&node, "web"), of_web);
 
-    // Who asks for the host's users instead gets another sandbox.
+    // A change to the host's users replaces the sandbox.
     node.write("web.yaml", &pod(&node, "web", 1, true));
     node.until("the host's users", || {
         let (code, out, _) = text(&node.ask(&["exec", "web", "--", "cat", "/proc/self/uid_map"]));
@@ -107,7 +107,7 @@ fn pods_have_users_of_their_own_on_containerd_2() {
     assert_eq!(fs::read_dir(node.path("data/pods")).expect("a folder").count(), 0);
 }
 
-/// Runtimes that cannot: the pod does not start, and people are told why.
+/// On a runtime without support, the pod does not start, and an event says why.
 fn is_refused(node: &Node) {
     fs::create_dir(node.path("hosted")).expect("a folder");
     node.write("web.yaml", &pod(node, "web", 1, false));

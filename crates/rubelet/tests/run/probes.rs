@@ -1,4 +1,4 @@
-//! Probes, hooks and stop signals of real containers. What a container sees in `/state` is a folder of the test.
+//! Probes, hooks and stop signals of real containers. `/state` in a container is a folder of the test.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn is_ready(pod: &Value) -> bool {
     conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Makes the container ready and unready, and breaks it, by files that its probes look for.
+/// Makes the container ready, unready and broken, through files that its probes check.
 fn is_probed(mut node: Node, manifest: &str) {
     let file = |name: &str| node.path("state").join(name);
     let (alive, ready) = (file("alive"), file("ready"));
@@ -44,7 +44,7 @@ fn is_probed(mut node: Node, manifest: &str) {
 
     node.end_agent("-KILL");
     node.start_agent();
-    // It does not have to become ready: it is.
+    // It need not become ready again: it still is.
     let adopted = node.until_phase("web", "Running");
     assert!(is_ready(&adopted) && restarts(&adopted) == 0, "{adopted:#?}");
 
@@ -60,7 +60,7 @@ fn is_probed(mut node: Node, manifest: &str) {
     node.until_gone("web");
 }
 
-/// The probes that look for files; every second, and believed at once.
+/// Probes that check for files, every second and with a threshold of one.
 fn by_files(liveness: &str, readiness: &str) -> String {
     format!(
         "livenessProbe: {{{liveness}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}\n    \
@@ -88,8 +88,8 @@ fn containers_of_containerd_2_are_probed_over_their_network() {
     is_probed(node, &manifest);
 }
 
-/// Over TLS, with a certificate that nobody signed: an HTTPS server of this machine stands for one in the container, since
-/// no image here has one.
+/// Probes over TLS, with a self-signed certificate. An HTTPS server on this machine stands in for one in the container,
+/// since no image here has one.
 fn is_probed_over_tls(node: Node, image: &str, command: &str) {
     let state = node.path("state");
     let server = TlsServer::start(move |path| state.join(path.trim_start_matches('/')).exists());
@@ -116,7 +116,7 @@ fn containers_of_containerd_2_are_probed_over_tls() {
     is_probed_over_tls(node, BUSYBOX, &command);
 }
 
-/// Starts a container that notes what happens to it, and ends it.
+/// Starts a container that records what happens to it, and ends it.
 fn is_ended_politely(mut node: Node, image: &str) {
     let command = "[sh, -c, 'trap \"echo signal >> /state/log; exit 0\" USR1; trap \"\" TERM; \
                    while :; do sleep 0.1; done']";
@@ -137,8 +137,8 @@ fn is_ended_politely(mut node: Node, image: &str) {
     node.until_gone("web");
     assert_eq!(log(), "begin\nend\nsignal\n");
 
-    // Nobody has its manifest any more: what to do is written on the container. It has a second for all of that, which may be
-    // too little on a machine that has other things to do.
+    // Its manifest is gone by now, so what to do is read from the container's annotations. It has one second for all of
+    // this, which may be too little on a busy machine.
     let mut ends = Vec::new();
     while ends.last().is_none_or(|log| log != "begin\nend\nsignal\n") {
         assert!(ends.len() < 5, "the end of an orphan: {ends:?}");
@@ -146,7 +146,7 @@ fn is_ended_politely(mut node: Node, image: &str) {
         node.end_agent("-KILL");
         node.remove("web.yaml");
         node.start_agent();
-        // An agent that has just begun knows of no pod yet.
+        // An agent that has just started knows of no pods yet.
         node.until("the end of an orphan", || node.pod_groups().is_empty());
         ends.push(log());
     }

@@ -1,4 +1,4 @@
-//! Images from a registry that lets only those in who have a secret for it.
+//! Images from a registry that requires a secret.
 
 use base64::Engine as _;
 
@@ -48,7 +48,7 @@ fn a_secret_beside_the_pod_opens_the_registry() {
         described("right").contains(&format!("Successfully pulled image \"{image}\""))
     });
 
-    // The node's own credentials serve whoever has none that are better.
+    // The node's own credentials serve pods that have no better ones.
     let config = format!("{{\"auths\":{{\"{host}\":{{\"username\":\"ann\",\"password\":\"hunter2\"}}}}}}");
     std::fs::write(node.path("data/config.json"), config).expect("writable");
     node.write("node.yaml", &pod("node", &image, "nowhere"));

@@ -1,4 +1,5 @@
-//! Pods that cannot run say why, in the kubelet's words, and harm no other pod: on the embedded runtime and on containerd.
+//! Pods that cannot run show the reason, in the kubelet's words, and harm no other pod: on the embedded runtime and on
+//! containerd.
 
 use std::net::TcpListener;
 
@@ -17,7 +18,8 @@ fn pod(name: &str, image: &str, container: &str, more: &str) -> String {
     )
 }
 
-/// A pod, the reasons that its container waits for in turn (none, if the pod itself is held up), and what `describe` says.
+/// A pod, the reasons that its container waits for in turn (none, if the pod itself is held up), and what `describe`
+/// shows.
 struct Case {
     name: &'static str,
     manifest: String,
@@ -144,7 +146,7 @@ fn a_registry_that_never_answers_is_told_and_harms_nobody() {
 }
 
 fn ends_whatever_it_does(node: &Node, image: &str) {
-    // The first process of a container hears no signal that it has not asked for.
+    // The first process of a container receives only signals that it handles.
     node.write(
         "stubborn.yaml",
         &node.sleeping("stubborn", 1).replace("image: host", &format!("image: {image}")),

@@ -1,4 +1,4 @@
-//! Filters on system calls, from the manifest to the kernel, and commands that have them, too.
+//! System call filters, from the manifest to the kernel, for containers and for commands in them.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use rubelet_testbed::{BUSYBOX, Flavor, require};
 
 use crate::node::{Node, text};
 
-/// Everything but folders.
+/// Allows everything except creating folders.
 const NO_FOLDERS: &str = r#"{"defaultAction": "SCMP_ACT_ALLOW",
     "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}"#;
 
@@ -15,7 +15,7 @@ fn pod(node: &Node, name: &str, number: u32, image: &str, context: &str) -> Stri
     format!("{sleeping}    securityContext: {context}\n")
 }
 
-/// Whether the kernel filters the calls of the process that sleeps.
+/// The kernel's filter mode for the process that sleeps.
 fn filters(node: &Node, number: u32) -> String {
     let status = fs::read_to_string(format!("/proc/{}/status", node.sleeper(number))).expect("proc");
     let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).expect("a line");

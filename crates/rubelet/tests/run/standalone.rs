@@ -1,4 +1,4 @@
-//! On our own runtime as a program of its own, without CNI: its pods have loopback only, and are left in peace all the same.
+//! On the embedded runtime as a program of its own, without CNI: its pods have loopback only, but are left alone.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ fn a_pod_without_a_network_runs_to_its_end() {
     });
     let Some(runtime) = started else { return };
     let Some(node) = Node::start_on(format!("unix://{}", runtime.socket().display())) else { return };
-    // A sandbox that is replaced takes the container with it, which would begin anew.
+    // If the sandbox were replaced, the container would go with it and start again.
     let script = "touch /shared/first; until [ -e /shared/second ]; do sleep 0.1; done";
     let shared = node.path("shared");
     std::fs::create_dir(&shared).expect("a folder");

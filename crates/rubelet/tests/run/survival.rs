@@ -1,4 +1,4 @@
-//! What was said of a pod outlives the agent and everything that the runtime knew, as after a reboot.
+//! The status of a pod survives the agent and everything that the runtime knew, as after a reboot.
 
 use std::fs;
 use std::process::Command;
@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::node::{Node, restarts, signal_to, state, text};
 
-/// What a machine that forgets its containers has lost after a reboot: sandboxes, containers and logs.
+/// Removes what a machine that forgets its containers loses in a reboot: sandboxes, containers and logs.
 fn forget_everything(node: &Node) {
     let root = node.path("data").display().to_string();
     let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    // No mount outlives a reboot either.
+    // Mounts do not survive a reboot either.
     for point in points.filter(|point| point.starts_with(&root)).collect::<Vec<_>>().into_iter().rev() {
         let status = Command::new("umount").arg("-l").arg(point).status().expect("umount runs");
         assert!(status.success(), "umount {point}");
     }
     for folder in ["data/containers", "data/sandboxes", "logs"] {
-        // Whoever waited for a container that was just killed may still write its last words.
+        // The process that waited for a container that was just killed may still write its last output.
         node.until(folder, || fs::remove_dir_all(node.path(folder)).is_ok() || !node.path(folder).exists());
     }
 }
 
-/// Waits until the disk has this of some pod.
+/// Waits until these words of some pod are on the disk.
 fn until_kept(node: &Node, words: &str) {
     node.until(words, || {
         let pods = fs::read_dir(node.path("data/pods")).expect("a folder").flatten();
@@ -129,7 +129,7 @@ fn events_are_told_in_words_and_as_objects() {
     assert!(values[column..].starts_with("n ") && names.ends_with("DETAIL"), "{out}");
 }
 
-/// A runtime that was killed at a bad moment may have forgotten a process that it has begun.
+/// A runtime that was killed at a bad moment may have forgotten a process that it had started.
 #[test]
 fn what_the_runtime_has_forgotten_does_not_outlive_its_pod() {
     let Some(mut node) = Node::start() else { return };
@@ -152,7 +152,7 @@ fn what_the_runtime_has_forgotten_does_not_outlive_its_pod() {
     node.assert_clean();
 }
 
-/// Another runtime would be given the same pods, and nobody would know any more of those in the first.
+/// A second runtime would get the same pods, and nothing would manage those in the first any more.
 #[test]
 fn pods_do_not_run_in_a_second_runtime_too() {
     let Some(mut node) = Node::start() else { return };
@@ -172,7 +172,7 @@ fn pods_do_not_run_in_a_second_runtime_too() {
     assert!(err.contains(&format!("`rubelet stop --all --data-dir {}`", data.display())), "{err}");
     assert_eq!(node.sleepers(1).len(), 1);
 
-    // Whose they are is still known.
+    // The pods are still known to be this node's.
     node.end_pods();
     assert!(node.sleepers(1).is_empty());
     let (code, _, err) = run();

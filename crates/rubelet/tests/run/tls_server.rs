@@ -1,4 +1,4 @@
-//! An HTTPS server on loopback, with a certificate that nobody signed, for a name that nobody has.
+//! An HTTPS server on loopback, with a self-signed certificate for a name that does not exist.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ pub(crate) struct TlsServer {
 }
 
 impl TlsServer {
-    /// One that answers 200 to what it has, and 503 to the rest.
+    /// Starts a server that answers 200 to what `has` accepts, and 503 to everything else.
     pub(crate) fn start(has: impl Fn(&str) -> bool + Send + 'static) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key =
@@ -36,7 +36,7 @@ impl TlsServer {
         let (config, asked) = (Arc::new(config), was_asked.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Who goes away in the middle was not answered: the next one is.
+                // A client that went away in the middle was not answered; the next one counts.
                 if let Ok(true) = answer(stream, &config, &has) {
                     asked.store(true, Ordering::Relaxed);
                 }
@@ -49,7 +49,7 @@ impl TlsServer {
         self.port
     }
 
-    /// Whether somebody got an answer.
+    /// Whether any client got an answer.
     pub(crate) fn was_asked(&self) -> bool {
         self.was_asked.load(Ordering::Relaxed)
     }

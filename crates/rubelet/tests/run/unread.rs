@@ -1,4 +1,4 @@
-//! An agent whose output or log nobody reads keeps its pods all the same.
+//! An agent whose output or log has no reader still manages its pods.
 
 use std::io::PipeReader;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn write_pod(folder: &Path, name: &str) {
     std::fs::write(folder.join(format!("{name}.yaml")), manifest).expect("written");
 }
 
-/// A pipe that is full before anything is written to it, and its reader, who does nothing.
+/// A pipe that is full from the beginning, and its reader, which does nothing.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
@@ -37,7 +37,7 @@ async fn an_agent_goes_on_while_nobody_reads_its_log() {
     goes_on(|agent| agent.stdout(Stdio::null()).stderr(log).env("RUST_LOG", "trace")).await;
 }
 
-/// Runs an agent, lets it know pods, one before and one after it was started, and ends it.
+/// Starts an agent, adds a pod before and one after the start, and ends it.
 async fn goes_on(prepare: impl FnOnce(&mut Command) -> &mut Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();

@@ -1,5 +1,5 @@
-//! Config maps, secrets and facts of the pod change in the files of a container that runs, without a restart; what is
-//! mounted by `subPath` stays.
+//! Changes of config maps, secrets and pod fields reach the files of a running container without a restart; files
+//! mounted by `subPath` stay as they are.
 
 use crate::node::{Node, restarts, text};
 
@@ -74,7 +74,7 @@ fn files_change_while_the_pod_runs() {
     }
     assert_eq!(read("/one"), "green", "a file by subPath stays as it was");
 
-    // Another key: the old file goes with the same step in which the new one comes.
+    // With another key, the old file disappears in the same step in which the new one appears.
     node.write("reader.yaml", &manifest(&node, "red", "back", "shade"));
     node.until("the new key", || read("/settings/shade") == "red");
     assert_eq!(text(&node.ask(&["exec", "reader-n", "--", "ls", "/settings"])).1, "shade\n");

@@ -1,4 +1,4 @@
-//! Everything that people do with crictl, in the order in which they do it.
+//! Everything that people do with crictl, in the usual order.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +26,7 @@ impl Crictl<'_> {
         command
     }
 
-    /// Standard output and standard error of a command that must end well.
+    /// Returns the standard output and standard error of a command, which must succeed.
     fn both(&self, args: &[&str]) -> (String, String) {
         let done = self.command(args).output().expect("crictl runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -43,7 +43,7 @@ impl Crictl<'_> {
         serde_json::from_str(&self.run(args)).expect("JSON")
     }
 
-    /// The one line of a table that begins with an id, as words.
+    /// Returns the one line of a table that begins with an id, as words.
     fn row(&self, args: &[&str], id: &str) -> Vec<String> {
         let table = self.run(args);
         let row = table.lines().find(|line| line.starts_with(&id[..13]));
@@ -77,7 +77,7 @@ fn container() -> Value {
         "image": { "image": "host" },
         "command": ["/bin/sh", "-c", "echo to out; echo to err >&2; hostname; trap 'exit 7' TERM; while :; do sleep 0.02; done"],
         "log_path": "main.log",
-        // As a kubelet sets them: crictl shows the pod of a container by these.
+        // These are the labels that a kubelet sets: crictl gets the pod of a container from them.
         "labels": { "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default" },
         "linux": {
             "resources": { "memory_limit_in_bytes": 64 << 20 },
@@ -86,7 +86,7 @@ fn container() -> Value {
     })
 }
 
-/// `crictl events`, ended with the test.
+/// A running `crictl events`, which ends with the test.
 struct Events(Child);
 
 impl Drop for Events {
@@ -120,7 +120,7 @@ fn crictl_does_all_it_can_do() {
         crictl.command(&["events", "--output", "json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut events = Events(events.expect("crictl runs"));
     let told = events.0.stdout.take().expect("a pipe");
-    // It tells nobody that it listens, so something happens until it tells of it.
+    // It does not say when it is listening, so events are caused until it prints one.
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(told).lines().map_while(Result::ok) {
@@ -155,7 +155,7 @@ fn crictl_does_all_it_can_do() {
     assert_eq!(crictl.run(&["pods", "-q", "--label", "app=web"]).trim(), pod);
     assert_eq!(crictl.run(&["pods", "-q", "--label", "app=other"]).trim(), "");
 
-    // The log is the container's: it may not have said everything yet.
+    // The container writes its log, and may not have written everything yet.
     let logs =
         wait::until(LIMIT, || Some(crictl.both(&["logs", &id])).filter(|logs| logs.0.contains("web\n")));
     assert_eq!(logs.expect("its log"), ("to out\nweb\n".to_owned(), "to err\n".to_owned()));
@@ -196,7 +196,7 @@ fn crictl_does_all_it_can_do() {
     crictl.run(&["rmp", &pod]);
     assert_eq!((crictl.run(&["pods", "-q"]), crictl.run(&["ps", "-aq"])), (String::new(), String::new()));
 
-    // One event takes many lines: the ones that name an id and a kind are enough.
+    // Each event takes many lines; those with an id and a kind are enough.
     let mut kinds = Vec::new();
     let mut last_id = String::new();
     while let Ok(line) = receiver.recv_timeout(LIMIT) {

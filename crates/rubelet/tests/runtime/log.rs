@@ -1,4 +1,4 @@
-//! What it says about itself.
+//! What the runtime logs about itself.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;

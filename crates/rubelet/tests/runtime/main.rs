@@ -1,4 +1,4 @@
-//! `rubelet runtime` as other programs use it: crictl, a pipe for its log, a user who is not root.
+//! `rubelet runtime` as others use it: crictl, a pipe for its log, a user other than root.
 
 mod crictl;
 mod log;

@@ -11,7 +11,7 @@ fn command(place: &Place) -> Command {
     command
 }
 
-/// Starts `rubelet runtime`, its log in a file `log` in its folder; `None`, said aloud, where it cannot run.
+/// Starts `rubelet runtime`, with its log in the file `log` in its folder; `None`, with a message, where it cannot run.
 pub(crate) fn start(name: &str) -> Option<Embedded> {
     Embedded::start(name, |place| {
         let log = std::fs::File::create(place.dir().join("log")).expect("a log");

@@ -1,4 +1,4 @@
-//! Somebody who is not root.
+//! A user other than root.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use rubelet_cri::{Endpoint, Metrics, Options, RuntimeClient, v1};
 use rubelet_testbed::{BUSYBOX, Embedded, Place, image_archive, wait};
 
-/// Nobody, on every Linux machine.
+/// The user `nobody` on every Linux machine.
 const USER: u32 = 65534;
 
-/// A command of that user, who gets a copy of the program into the place.
+/// A command of that user, with a copy of the program in this folder.
 fn as_user(place: &Path, args: &[&str]) -> Command {
     let program = place.join("rubelet");
     if !program.exists() {
@@ -28,7 +28,7 @@ fn as_user(place: &Path, args: &[&str]) -> Command {
 
 fn runtime(place: &Place) -> Command {
     let mut command = as_user(place.dir(), &["runtime"]);
-    // Relative on purpose: the working folder is lost when the user becomes root.
+    // The paths are relative on purpose: the working folder is lost when the user becomes root.
     command.args(["--socket", "s", "--data-dir", "data"]);
     command.env("RUST_LOG", "warn");
     command
@@ -105,7 +105,8 @@ async fn refusal(client: &RuntimeClient, change: impl FnOnce(&mut v1::LinuxConta
     error.to_string()
 }
 
-/// On the machine's network, a container sees the machine's `/sys`, and its control groups, some of which may be this user's own.
+/// On the machine's network, a container sees the machine's `/sys` and its control groups, some of which may belong to
+/// this user.
 async fn nothing_of_the_machine_is_writable(client: &RuntimeClient) {
     let options = v1::NamespaceOption { network: v1::NamespaceMode::Node as i32, ..namespaces() };
     let mut pod = pod(2);
@@ -141,7 +142,7 @@ async fn lives_and_survives(mut embedded: Embedded) {
         client.start_container(&id).await.expect("starts");
         ids.push((sandbox, id));
     }
-    // Twice: as it was made, and by a runtime that came later.
+    // Twice: as they were created, and through a runtime that was started later.
     for _ in 0..2 {
         for (_, id) in &ids {
             let script = "id -u; hostname; touch /tmp/mine && echo written; cat /proc/self/uid_map; grep ^Seccomp: /proc/self/status";
@@ -191,7 +192,7 @@ async fn lives_and_survives(mut embedded: Embedded) {
         client.stop_pod_sandbox(sandbox).await.expect("stops");
         client.remove_pod_sandbox(sandbox).await.expect("is removed");
     }
-    // One that is refused takes nothing away from the one that runs.
+    // A second runtime is refused, without harm to the one that runs.
     let second = as_user(embedded.dir(), &["runtime", "--socket", "other", "--data-dir", "data"]).output();
     let text = String::from_utf8_lossy(&second.expect("runs").stderr).into_owned();
     assert!(text.contains("another runtime is using"), "{text}");
@@ -222,7 +223,7 @@ fn said_well(done: &Output) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// A machine without user namespaces: one inside of which no more can be made.
+/// A machine without user namespaces, simulated by a namespace inside of which no more can be created.
 #[test]
 fn without_user_namespaces_the_error_says_what_to_do() {
     if !may_make_user_namespaces() {
@@ -232,7 +233,7 @@ fn without_user_namespaces_the_error_says_what_to_do() {
     let script =
         "echo 0 > /proc/sys/user/max_user_namespaces && exec ./rubelet runtime --socket s --data-dir data";
     let inner = as_user(place.path(), &[]);
-    // The user of the place, but in a namespace of theirs: everything up to the program itself.
+    // The part of the command up to the program itself: it enters a namespace of the folder's user.
     let words = inner.get_args().take_while(|word| *word != "--");
     let mut command = Command::new(inner.get_program());
     command.args(words).args([

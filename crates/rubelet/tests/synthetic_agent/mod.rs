@@ -1,4 +1,4 @@
-//! A synthetic runtime with pods that nobody looks after, and an agent on it.
+//! A synthetic runtime with pods that nobody manages, and an agent on it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A runtime with two pods.
+    /// Creates a runtime with two pods.
     pub(crate) async fn new(profile: Profile) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let runtime = SyntheticRuntime::new(profile).serve(folder.path().join("s")).await.expect("served");
@@ -26,7 +26,7 @@ impl Node {
     }
 }
 
-/// An agent that runs no pods of its own at first, over a runtime that has some.
+/// An agent that at first has no pods of its own, on a runtime that has some.
 pub(crate) struct Agent {
     pub(crate) node: Node,
     pub(crate) child: Child,
@@ -38,7 +38,7 @@ impl Agent {
         Self::start_with(node, &[]).await
     }
 
-    /// With these variables in its environment.
+    /// Starts an agent with these variables in its environment.
     pub(crate) async fn start_with(node: Node, environment: &[(&str, &OsStr)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("pods")).expect("made");
@@ -67,7 +67,7 @@ impl Agent {
 /// Starts an agent with this folder, and these variables in its environment.
 pub(crate) fn spawn(folder: &Path, node: &Node, environment: &[(&str, &OsStr)]) -> Child {
     let at = |name: &str| folder.join(name).display().to_string();
-    // Whoever runs the tests may have done so with `nohup`, which is inherited.
+    // The tests may have been started with `nohup`, which is inherited.
     let mut command = Command::new("env");
     command
         .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_rubelet")])

@@ -1,4 +1,5 @@
-//! Everything that can be at a path in place of a runtime: a short error that says what to do, and exit code 3.
+//! Everything that can be found at a path instead of a runtime: each gets a short error that says what to do, and exit
+//! code 3.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -8,7 +9,7 @@ use tokio::net::UnixListener;
 
 use crate::program::{rubelet, run};
 
-/// What `rubelet watch` says about a socket.
+/// The error of `rubelet watch` for a socket.
 async fn complaint(socket: &Path) -> String {
     let (code, said) = run(rubelet(&["watch", "--runtime-endpoint", &socket.display().to_string()])).await;
     assert_eq!(code, Some(3), "{said}");
@@ -50,7 +51,7 @@ async fn a_socket_that_speaks_something_else() {
     let server = tokio::spawn(async move {
         loop {
             let (mut peer, _) = listener.accept().await.expect("a peer");
-            // The peer may hang up first; it has seen enough then.
+            // The client may hang up first, having seen enough.
             let _ = peer.write_all(b"220 mail.example.org ESMTP\r\n").await;
         }
     });
@@ -66,7 +67,7 @@ async fn a_socket_that_we_may_not_use() {
     let socket = dir.path().join("private.sock");
     let _listener = UnixListener::bind(&socket).expect("bound");
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).expect("ours");
-    // A copy where everybody may run it: the build folder may be ours alone.
+    // A copy that everybody may run: the build folder may be private.
     let program = dir.path().join("rubelet");
     std::fs::copy(env!("CARGO_BIN_EXE_rubelet"), &program).expect("copied");
     let endpoint = socket.display().to_string();

@@ -1,4 +1,4 @@
-//! On real containerds: what a test does to them appears, with the right exit codes, across a restart.
+//! On real containerds: what the test does to them is printed, with the right exit codes, across a restart.
 
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ async fn everything_appears(mut containerd: Containerd) {
     assert_eq!(watching.end().await.code(), Some(0));
 }
 
-/// Waits until the stream is open, for the first time or again: then changes are announced, though a list may be quicker.
+/// Waits until the event stream is open, for the first time or again: only then are changes announced, though a list
+/// may find them sooner.
 pub(crate) async fn changes_come_by_the_stream(watching: &mut Watching, pod: &Pod, prefix: &str) {
     for number in 0..100 {
         let name = format!("{prefix}-{number}");

@@ -1,4 +1,4 @@
-//! Whether the runtime's event stream is followed, and that it makes a difference.
+//! Whether the runtime's event stream is followed, and what difference that makes.
 
 use rubelet_runtime::synthetic::{Exit, Handle, NewPod, Op, PodSpec, Profile, SyntheticRuntime};
 use serde_json::Value;
@@ -26,7 +26,7 @@ impl Scene {
         self.runtime.calls().of(Op::GetContainerEvents).total
     }
 
-    /// The event of a container's end that was announced. A list may be quicker, now and then.
+    /// Returns an announced event for the end of a container. Now and then a list is quicker, hence the loop.
     async fn announced_end(&mut self) -> Value {
         for number in 0..100 {
             let name = format!("web-{number}");
@@ -42,7 +42,7 @@ impl Scene {
         panic!("no end was announced");
     }
 
-    /// The event of a container's end.
+    /// Returns the event for the end of a container.
     async fn end(&mut self) -> Value {
         self.runtime.world(|world| world.exit(&self.web.containers[0], Exit::code(7)));
         self.watching.event("ContainerDied", "web", "nginx").await

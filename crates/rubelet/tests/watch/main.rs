@@ -1,4 +1,4 @@
-//! `rubelet watch` as its users run it: the real binary, on synthetic runtimes and on real ones.
+//! `rubelet watch` in real use: the real program, on synthetic and on real runtimes.
 
 mod bad_sockets;
 mod containerd;

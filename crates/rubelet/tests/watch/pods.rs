@@ -1,4 +1,4 @@
-//! Pods on a real runtime, as an agent would make them.
+//! Pods on a real runtime, created as an agent would create them.
 
 use std::collections::HashMap;
 

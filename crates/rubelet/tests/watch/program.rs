@@ -1,4 +1,4 @@
-//! The program under test, with its output read as it comes.
+//! The program under test, whose output is read as it appears.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// How long to wait for something that must happen. Long, since it only matters when it does not.
+/// How long to wait for something that must happen. This is long because it only matters when that fails to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn rubelet(args: &[&str]) -> Command {
@@ -16,7 +16,7 @@ pub(crate) fn rubelet(args: &[&str]) -> Command {
     command
 }
 
-/// A `rubelet watch -o json` under way.
+/// A running `rubelet watch -o json`.
 pub(crate) struct Watching {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -32,7 +32,7 @@ impl Watching {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Reads on until an object is one that is waited for.
+    /// Reads until an object satisfies `is_it`.
     pub(crate) async fn wait_for(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let reading = async {
             loop {
@@ -50,7 +50,7 @@ impl Watching {
         }
     }
 
-    /// Waits for an event of a kind, of a container by name, or of the sandbox for an empty one.
+    /// Waits for an event of this kind about a container, or about the sandbox if `container` is empty.
     pub(crate) async fn event(&mut self, kind: &str, pod: &str, container: &str) -> Value {
         self.wait_for(&format!("{kind} of {pod}/{container}"), |object| {
             object["type"] == "event"
@@ -61,7 +61,7 @@ impl Watching {
         .await
     }
 
-    /// Waits until the pods that are there have been told, by waiting for one of them.
+    /// Waits until the existing pods have been printed, by waiting for one of them.
     pub(crate) async fn pod(&mut self, name: &str) -> Value {
         self.wait_for(&format!("pod {name}"), |object| object["type"] == "pod" && object["pod"] == name).await
     }
@@ -71,7 +71,7 @@ impl Watching {
         &self.seen
     }
 
-    /// Leaves the program little room before its output blocks.
+    /// Shrinks the pipe, so that the program's output soon blocks.
     pub(crate) fn shrink_pipe(&mut self) {
         let stdout = self.lines.get_ref().get_ref();
         rustix::pipe::fcntl_setpipe_size(stdout, 4096).expect("a pipe");
@@ -91,17 +91,17 @@ impl Watching {
     }
 }
 
-/// Sends a signal to a process that we started.
+/// Sends a signal to a process that the test has started.
 pub(crate) fn signal(pid: u32, name: &str) {
     let status = std::process::Command::new("kill").args([name, &pid.to_string()]).status();
     assert!(status.expect("kill runs").success());
 }
 
-/// Waits until a process is in a state, by the letter that the kernel has for it.
+/// Waits until a process is in a state, given by the kernel's letter for it.
 pub(crate) async fn wait_for_state(pid: u32, letter: char) {
     let is_there = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
-        // What comes before the last parenthesis is the name.
+        // Everything before the last parenthesis is the name.
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(letter))
     };
     let waiting = async {
@@ -112,7 +112,7 @@ pub(crate) async fn wait_for_state(pid: u32, letter: char) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never in state {letter}"));
 }
 
-/// Runs the program to its end; returns how it ended, and what it wrote to standard error.
+/// Runs the program to its end, and returns its exit code and what it wrote to standard error.
 pub(crate) async fn run(mut command: Command) -> (Option<i32>, String) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut said = String::new();

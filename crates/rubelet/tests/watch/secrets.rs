@@ -1,4 +1,4 @@
-//! What pods run with is their own: a recording may be handed to somebody else.
+//! The configuration of pods is private: a recording, which may be handed to others, does not contain it.
 
 use std::collections::HashMap;
 use std::process::Stdio;

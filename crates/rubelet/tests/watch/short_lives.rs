@@ -1,4 +1,4 @@
-//! Containers that are gone before anybody can look, on a real containerd 2.x.
+//! Containers that are gone before they can be inspected, on a real containerd 2.x.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use crate::program::{PATIENCE, Watching};
 
 const LIVES: usize = 50;
 
-/// The events of one container, by their kind.
+/// Returns the events of one container, by kind.
 fn facts(watching: &Watching, name: &str) -> BTreeMap<String, Value> {
     let events = watching.seen().iter().filter(|object| object["container"] == name);
     events.map(|event| (event["event"].as_str().expect("a kind").to_owned(), event.clone())).collect()
 }
 
-/// A pod, and a watch that hears of what is run in it.
+/// Starts a pod, and a watch that reports what is run in it.
 async fn watched_pod(endpoint: &str, client: &RuntimeClient) -> (Pod, Watching) {
     let pod = Pod::run(client, "host").await;
     let mut watching = Watching::start(endpoint, &[]);
@@ -34,7 +34,7 @@ async fn containers_that_are_removed_as_soon_as_they_run_are_told_with_exit_code
     let client = client_of(&containerd.endpoint());
     let (pod, mut watching) = watched_pod(&containerd.endpoint(), &client).await;
 
-    // What containerd itself announces: it may have forgotten a container when it comes to tell how that ended.
+    // What containerd itself announces: it may have forgotten a container by the time it is to report its exit.
     let witness = client_of(&containerd.endpoint());
     let mut announced = witness.get_container_events().await.expect("a stream");
     let mut containers = Vec::new();
@@ -43,7 +43,7 @@ async fn containers_that_are_removed_as_soon_as_they_run_are_told_with_exit_code
         client.remove_container(&container).await.expect("removed");
         containers.push(container.to_string());
     }
-    // What is announced later than the end of this one does not matter here.
+    // Anything that is announced after the end of this one does not matter here.
     let last = pod.start("last", "exit 0").await.to_string();
     let mut with_exit_code = BTreeSet::new();
     let all = async {
@@ -77,7 +77,7 @@ async fn an_exit_code_is_told_although_somebody_removes_the_container_at_once() 
     let client = client_of(&containerd.endpoint());
     let (pod, mut watching) = watched_pod(&containerd.endpoint(), &client).await;
 
-    // Somebody else who hears of ends, and tidies up after them.
+    // Another client that removes containers as soon as their ends are announced.
     let rival = client_of(&containerd.endpoint());
     let mut ends = rival.get_container_events().await.expect("a stream");
     let tidying = tokio::spawn(async move {

@@ -1,5 +1,6 @@
-//! A watch that nobody reads, or a watch or recording that was stopped with Ctrl-Z, must not make containerd stand still:
-//! containerd 2.x stops making pods when a reader of its events stops reading. That it does is tested, too.
+//! A watch without a reader, or a watch or recording that was stopped with Ctrl-Z, must not block containerd:
+//! containerd 2.x stops creating pods when a reader of its events stops reading. That containerd does so is tested as
+//! well.
 
 use std::collections::HashMap;
 use std::io::PipeReader;
@@ -18,15 +19,15 @@ use crate::pods::{Pod, client_of};
 use crate::program::{PATIENCE, Watching, rubelet, run, signal, wait_for_state};
 
 const PODS: usize = 100;
-/// Each event carries the annotations of its pod; all of them together are far more than fits into the buffers between
-/// the runtime and a reader that stands still.
+/// Each event carries the annotations of its pod; all of them together are far larger than the buffers between the
+/// runtime and a stalled reader.
 const ANNOTATION_BYTES: usize = 16 << 10;
 const AT_A_TIME: usize = 4;
-/// If no pod is made or removed for so long, containerd stands still. A wrong guess is found out: nothing goes on then
-/// because a reader hangs up.
+/// If no pod is created or removed for this long, containerd is blocked. A wrong guess is detected: hanging up the
+/// reader then does not unblock anything.
 const STANDSTILL: Duration = Duration::from_secs(15);
 
-/// Makes pods and removes them again. Fails if any call does not come back.
+/// Creates pods and removes them again. Fails if any call does not return.
 async fn make_and_remove_pods(client: &RuntimeClient, prefix: &str) {
     make_remove_and_count_pods(client, prefix, &Arc::default()).await;
 }
@@ -50,8 +51,8 @@ async fn make_remove_and_count_pods(client: &RuntimeClient, prefix: &str, done: 
     }
 }
 
-/// What the others are about: a reader that opens the stream and reads no more freezes containerd, until it hangs up. If
-/// this fails, containerd has been mended, and the other tests here show nothing.
+/// The premise of the other tests: a reader that opens the stream and stops reading blocks containerd until it hangs
+/// up. If this fails, containerd has been fixed, and the other tests here prove nothing.
 #[tokio::test]
 async fn containerd_2_stands_still_with_a_reader_that_does() {
     let Some(containerd) = require(Flavor::V2) else { return };
@@ -61,7 +62,7 @@ async fn containerd_2_stands_still_with_a_reader_that_does() {
     let first = tokio::time::timeout(PATIENCE, events.next()).await.expect("it is announced");
     first.expect("it goes on").expect("an event");
 
-    // From here on nobody reads.
+    // From here on, nobody reads.
     let done = Arc::<AtomicUsize>::default();
     let mut making = Box::pin(make_remove_and_count_pods(&client, "frozen", &done));
     let mut so_far = None;
@@ -89,11 +90,11 @@ async fn containerd_2_goes_on_while_nobody_reads_the_output() {
     let container = old.start("first", "exit 5").await;
     watching.event("ContainerDied", "old", "first").await;
 
-    // From here on the pipe fills up.
+    // From here on, the pipe fills up.
     make_and_remove_pods(&client, "unread").await;
     client.remove_container(&container).await.expect("removed");
 
-    // Nothing was lost: whoever reads on hears of every pod that came and went.
+    // Nothing was lost: once the output is read again, every pod that came and went is in it.
     watching.event("ContainerRemoved", "old", "first").await;
     for number in 0..PODS {
         let name = format!("unread-{number}");
@@ -108,7 +109,7 @@ async fn containerd_2_goes_on_while_nobody_reads_the_output() {
     old.remove().await;
 }
 
-/// A watch whose output is full before it begins.
+/// A watch whose output is full from the beginning.
 fn unread(endpoint: &str) -> (Child, PipeReader) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let room = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");

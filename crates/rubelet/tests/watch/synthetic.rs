@@ -68,7 +68,7 @@ async fn filters_leave_out_the_rest() {
         let container = runtime.world(|world| world.run(&pod.sandbox, "c"));
         runtime.world(|world| world.exit(&container, Exit::code(0)));
     }
-    // The one that is wanted is made to come last.
+    // The wanted event is caused last.
     let last = runtime.world(|world| world.run(&pods[0].sandbox, "last"));
     runtime.world(|world| world.exit(&last, Exit::code(0)));
     watching.event("ContainerDied", "web", "last").await;
@@ -112,7 +112,7 @@ async fn a_pod_whose_status_hangs_is_named() {
     watching.event("ContainerStarted", "web", "stuck").await;
 }
 
-/// The lists of all pods are answered, and those of one are not.
+/// Lists of all pods are answered, but lists of a single pod are not.
 #[tokio::test]
 async fn a_pod_that_cannot_be_looked_at_alone_is_named_and_seen_all_the_same() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -123,7 +123,7 @@ async fn a_pod_that_cannot_be_looked_at_alone_is_named_and_seen_all_the_same() {
     let _fault = runtime.faults().on(Op::ListContainers).pod(&web.uid).hang();
     let hangs = |object: &&serde_json::Value| object["type"] == "lookHangs";
     let mut names = (0..100).map(|number| format!("c{number}"));
-    // A list that is due anyway may come before anybody can tell that the look hangs.
+    // A list that is due anyway may complete before the look counts as hung.
     while !watching.seen().iter().any(|object| hangs(&object)) {
         let name = names.next().expect("the look that hangs is never named");
         runtime.world(|world| world.run(&web.sandbox, name.as_str()));
@@ -158,7 +158,7 @@ async fn ctrl_c_ends_it_even_when_nobody_reads_its_output() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    // One byte says that it prints; then the pipe fills up.
+    // The first byte shows that it prints; then the pipe fills up.
     let mut stdout = child.stdout.take().expect("a pipe");
     stdout.read_exact(&mut [0]).await.expect("it prints");
     let pid = child.id().expect("it runs").to_string();
@@ -167,7 +167,7 @@ async fn ctrl_c_ends_it_even_when_nobody_reads_its_output() {
     assert_eq!(ended.expect("it ends").expect("ours").code(), Some(0));
 }
 
-/// Remarks are for the person at the terminal, who must not wait for whoever reads the output.
+/// Remarks are for the person at the terminal, who must not wait for the reader of the output.
 #[tokio::test]
 async fn remarks_are_made_while_nobody_reads_the_output() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -177,7 +177,7 @@ async fn remarks_are_made_while_nobody_reads_the_output() {
             world.add_pod(PodSpec::new("shop", format!("web-{number}")).container("main"));
         }
     });
-    // Full before it begins: nothing of all this can be printed.
+    // The pipe is full from the beginning, so none of the output can be printed.
     let (_unread, output) = std::io::pipe().expect("a pipe");
     let room = rustix::pipe::fcntl_getpipe_size(&output).expect("its size");
     std::io::Write::write_all(&mut &output, &vec![b'\n'; room]).expect("it takes that much");
@@ -194,7 +194,7 @@ async fn remarks_are_made_while_nobody_reads_the_output() {
         tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("it never says {part:?}"));
     };
     remark("watching ").await;
-    // Lists that were answered: it shows pods by now, or would.
+    // These lists were answered, so by now it has shown the pods, or would have.
     runtime.faults().on(Op::ListContainers).times(2).delay(Duration::ZERO).until_hits(2).await;
     let fault = runtime.faults().on(Op::ListContainers).hang();
     remark("has not answered list_containers").await;
@@ -218,7 +218,7 @@ async fn it_ends_when_its_reader_goes_away() {
     assert_eq!(ended.expect("ours").code(), Some(0));
 }
 
-/// Also while it waits for its first list: nothing is printed before that is answered.
+/// This holds even while it waits for its first list, before which nothing is printed.
 #[tokio::test]
 async fn it_ends_when_its_reader_goes_away_from_a_runtime_that_hangs() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,6 +1,6 @@
-//! The embedded runtime alone, as small as it gets: what `rubelet runtime` runs, for this crate's own tests.
+//! The embedded runtime alone, as small as possible: what `rubelet runtime` runs, for this crate's own tests.
 //!
-//! `rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]`, with the CNI plugins in `bin` beside the configurations' folder.
+//! Usage: `rubelet-runtime SOCKET DATA_DIR [CNI_CONF_DIR]`. The CNI plugins are in `bin`, beside `CNI_CONF_DIR`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! Control groups, v1 and v2: find them, end all in one, remove it, read what it used.
+//! Control groups, v1 and v2: finding them, killing everything in one, removing it, and reading its usage.
 //!
-//! Limits are set by the container library when it makes the group, and by [`limits`] when they change later.
+//! Limits are set by the container library when it creates the group, and by [`limits`] when they change later.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,14 +11,14 @@ use nix::unistd::Pid;
 
 use super::mountinfo::{self, Mount};
 
-/// The hierarchies of this machine.
+/// The control group hierarchies of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cgroups {
-    /// One hierarchy for everything.
+    /// One hierarchy for all controllers.
     V2(PathBuf),
-    /// One for each controller, or for a few together.
+    /// One hierarchy for each controller, or for several controllers together.
     V1(Vec<Hierarchy>),
-    /// None that we can use.
+    /// No hierarchy that we can use.
     None,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Hierarchy {
     mount: PathBuf,
 }
 
-/// What a group used. Absent where the machine does not count it.
+/// What a group has used. A value is absent if the machine does not account for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) cpu_nanos: Option<u64>,
@@ -44,13 +44,14 @@ pub(crate) struct Usage {
 }
 
 impl Cgroups {
-    /// Reads the mount table.
+    /// Reads the hierarchies from the mount table.
     pub(crate) fn detect() -> Self {
         let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self::from_mounts(&mountinfo::parse(&text))
     }
 
-    /// v2 counts only where it is the whole of `/sys/fs/cgroup`: beside v1 it has no controllers to offer.
+    /// Finds the hierarchies in a mount table. v2 is used only if it is all of `/sys/fs/cgroup`: beside v1, it has no
+    /// controllers to offer.
     pub(crate) fn from_mounts(mounts: &[Mount]) -> Self {
         let root = Path::new("/sys/fs/cgroup");
         if let Some(unified) = mounts.iter().find(|mount| mount.fs == "cgroup2" && mount.point == root) {
@@ -89,7 +90,7 @@ impl Cgroups {
         if hierarchies.is_empty() { Self::None } else { Self::V1(hierarchies) }
     }
 
-    /// Folder of a group in the hierarchy of one controller.
+    /// Returns the folder of a group in the hierarchy of one controller.
     pub(crate) fn folder(&self, controller: &str, group: &str) -> Option<PathBuf> {
         if group.is_empty() {
             return None;
@@ -105,7 +106,7 @@ impl Cgroups {
         }
     }
 
-    /// Folders of a group in all hierarchies, whether or not they exist.
+    /// Returns the folders of a group in all hierarchies, whether or not they exist.
     pub(crate) fn folders(&self, group: &str) -> Vec<PathBuf> {
         if group.trim_matches('/').is_empty() {
             return Vec::new();
@@ -120,7 +121,7 @@ impl Cgroups {
         }
     }
 
-    /// For v1: a group's folders, each by the names that its hierarchy has where all are mounted side by side.
+    /// Returns a group's v1 folders, each under every name that its hierarchy has where all are mounted side by side.
     pub(crate) fn named_folders(&self, group: &str) -> Vec<(String, PathBuf)> {
         let Self::V1(hierarchies) = self else { return Vec::new() };
         let below = group.trim_start_matches('/');
@@ -138,7 +139,7 @@ impl Cgroups {
         self.folders(group).iter().any(|folder| folder.exists())
     }
 
-    /// Every process in a group and below.
+    /// Returns every process in a group and below.
     pub(crate) fn processes(&self, group: &str) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         for folder in self.folders(group) {
@@ -147,7 +148,7 @@ impl Cgroups {
         found
     }
 
-    /// Ends every process in a group, also one that forks faster than it can be counted.
+    /// Kills every process in a group, even one that forks faster than it can be counted.
     pub(crate) fn kill(&self, group: &str) {
         if group.trim_matches('/').is_empty() {
             return;
@@ -159,7 +160,7 @@ impl Cgroups {
                 return;
             }
         }
-        // Frozen processes cannot fork; a fatal signal waits for them until they thaw.
+        // Frozen processes cannot fork; a fatal signal reaches them once they thaw.
         let freezer = self.folder("freezer", group).map(|folder| folder.join("freezer.state"));
         if let Some(freezer) = &freezer {
             let _ = fs::write(freezer, "FROZEN");
@@ -172,7 +173,7 @@ impl Cgroups {
         }
     }
 
-    /// The folder of a group that a process can be born in, open; only v2 has such groups.
+    /// Opens the folder of a group, for a process to be created in it. Only v2 supports this.
     pub(crate) fn to_be_born_in(&self, group: &str) -> Option<fs::File> {
         match self {
             Self::V2(_) => fs::File::open(self.folders(group).first()?).ok(),
@@ -180,11 +181,12 @@ impl Cgroups {
         }
     }
 
-    /// Moves this process, which must have one thread, into the group of a container. Where that has made groups of its own
-    /// inside, the kernel lets nobody in between: then into the one that its first process, `init`, is in.
+    /// Moves this process, which must have one thread, into the group of a container. If the container has created
+    /// groups inside, the kernel allows no process in the outer one: then this joins the group of the container's first
+    /// process, `init`.
     pub(crate) fn join(&self, group: &str, init: i32) -> std::io::Result<()> {
         let file = match self {
-            // A thread that moves itself keeps nobody waiting; whole processes, even of one thread, stop the machine.
+            // Moving only the calling thread blocks nobody; moving a process, even with one thread, stops the machine.
             Self::V1(_) => "tasks",
             Self::V2(_) | Self::None => "cgroup.procs",
         };
@@ -204,27 +206,27 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Whether a group cannot be made because those above it have no memory left.
+    /// Whether a group cannot be created because the groups above it have no memory left.
     pub(crate) fn lacks_memory_for(&self, group: &str) -> bool {
         let made = self.folder("memory", group).map(fs::create_dir);
         made.is_some_and(|made| made.is_err_and(|error| error.kind() == std::io::ErrorKind::OutOfMemory))
     }
 
-    /// Removes a group and the groups below it. True if nothing of it is left.
+    /// Removes a group and the groups below it. Returns true if nothing of it is left.
     pub(crate) fn remove(&self, group: &str) -> bool {
-        // Every folder is tried, whatever becomes of the others.
+        // Every folder is tried, even if others fail.
         let left: Vec<_> = self.folders(group).into_iter().filter(|folder| !remove_tree(folder)).collect();
         left.is_empty()
     }
 
-    /// Removes an empty group that has no groups below it; anything else stays.
+    /// Removes an empty group that has no groups below it; leaves any other as it is.
     pub(crate) fn remove_empty(&self, group: &str) {
         for folder in self.folders(group) {
             let _ = fs::remove_dir(folder);
         }
     }
 
-    /// How many processes of the group the kernel has killed for want of memory.
+    /// Returns how many processes of the group were killed by the kernel because memory ran out.
     pub(crate) fn oom_kills(&self, group: &str) -> u64 {
         let file = match self {
             Self::V2(_) => "memory.events",
@@ -234,7 +236,7 @@ impl Cgroups {
         fs::read_to_string(folder.join(file)).ok().and_then(|text| keyed(&text, "oom_kill")).unwrap_or(0)
     }
 
-    /// Reads what a group used.
+    /// Reads what a group has used.
     pub(crate) fn usage(&self, group: &str) -> Usage {
         let text = |controller: &str, file: &str| -> Option<String> {
             fs::read_to_string(self.folder(controller, group)?.join(file)).ok()
@@ -277,7 +279,7 @@ impl Cgroups {
     }
 }
 
-/// The group of the one hierarchy that a process is in, by its `/proc/PID/cgroup`, if that lies below `group`.
+/// Finds the group of a process in the unified hierarchy, from its `/proc/PID/cgroup`, if that lies below `group`.
 fn group_below<'a>(text: &'a str, group: &str) -> Option<&'a str> {
     let own = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     let below = own.trim_matches('/').strip_prefix(group.trim_matches('/'))?;
@@ -288,7 +290,7 @@ fn working_set(usage: Option<u64>, inactive_file: Option<u64>) -> Option<u64> {
     Some(usage?.saturating_sub(inactive_file.unwrap_or(0)))
 }
 
-/// The number behind a word in lines of `word number`.
+/// Returns the number after a word, in lines of `word number`.
 fn keyed(text: &str, word: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(' ')?;

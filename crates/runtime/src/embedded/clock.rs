@@ -1,4 +1,4 @@
-//! The wall clock, for display only: when something was created, started, finished, written to a log.
+//! The wall clock, for display only: when something was created, started, finished, or written to a log.
 //!
 //! No decision depends on it. The shim has no async runtime, so this is the one place that asks the standard library.
 
@@ -14,7 +14,7 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// `2026-01-02T03:04:05.000000006Z`: the timestamp of a log line.
+/// Formats the timestamp of a log line: `2026-01-02T03:04:05.000000006Z`.
 pub(crate) fn rfc3339_nanos(unix_nanos: i64) -> String {
     let secs = unix_nanos.div_euclid(1_000_000_000);
     let nanos = unix_nanos.rem_euclid(1_000_000_000);

@@ -1,4 +1,4 @@
-//! The life of a container, as operations.
+//! The life of a container: the operations on it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::image::Image;
 /// The OCI spec in a container's folder.
 pub(crate) const SPEC: &str = "config.json";
 
-/// How long a killed container may take to be gone before a caller is told.
+/// How long a killed container may take to disappear before the caller gets an error.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Runtime {
-    /// `CreateContainer`: a folder with everything in it; no process yet.
+    /// `CreateContainer`: creates a folder with everything in it, but no process yet.
     pub(crate) async fn create_container(
         self: &Arc<Self>,
         request: v1::CreateContainerRequest,
@@ -76,7 +76,7 @@ impl Runtime {
         let image = self.images.resolve(&wanted).map_err(|error| image_error(&error, &wanted))?;
         let folder = self.layout.container(id);
         store::make_dir(&folder)?;
-        // From here on the image's layers stay, whatever happens to the image.
+        // From here on the image's layers are kept, whatever happens to the image.
         self.images.lease(id, &image).map_err(|error| Error::Image(error.to_string()))?;
         let plan = rootfs::plan(&self.images, &image);
         let user = find_user(&config, &image, &plan, &self.facts)?;
@@ -162,7 +162,7 @@ impl Runtime {
         store::write_json(&folder.join(SPEC), &spec, Durability::Process)?;
         store::write_json(&folder.join(settings::FILE), &settings, Durability::Process)?;
         store::write(&folder.join(store::REQUEST), &config.encode_to_vec(), Durability::Process)?;
-        // Last: with this the container exists.
+        // Written last: with this record, the container exists.
         store::write_json(&folder.join(store::RECORD_CONTAINER), &record, Durability::Process)?;
         let room = self.room.of_one(self.facts.open_files);
         Ok(Container::new(record, config, ContainerState::Created, room))
@@ -191,7 +191,7 @@ impl Runtime {
         for (name, mode, own) in
             [("network", options.network(), record.held.network), ("ipc", options.ipc(), record.held.ipc)]
         {
-            // The other way round is fine: whoever leaves it out asks for the pod's, whatever that is.
+            // The reverse is fine: a request that leaves the mode out asks for the pod's, whatever that is.
             if mode == v1::NamespaceMode::Node && own {
                 let problem = "the pod has its own, which its containers share";
                 return Err(Error::invalid(format!("{OPTIONS}.{name}"), problem));
@@ -246,7 +246,7 @@ impl Runtime {
         if !state.can_start() {
             return Err(Error::State(format!("container {} is {}", container.id(), state.name())));
         }
-        // Said first, asked second: a sandbox that is being stopped either refuses us or waits for us.
+        // Set the state first, then check the sandbox: a concurrent stop of it then either refuses us or waits for us.
         container.state.send_replace(ContainerState::Starting);
         let ready = self.registry.sandbox(&container.record.sandbox).map(|sandbox| sandbox.state());
         if !matches!(ready, Ok(SandboxState::Ready)) {
@@ -264,7 +264,7 @@ impl Runtime {
                 self.remember_process(container.id(), pid).await;
                 container.state.send_replace(ContainerState::Running { pid, started_at: at });
                 self.publish_container(ContainerEventType::ContainerStartedEvent, &container);
-                // Only now: so that nobody hears of its end before its beginning.
+                // Only now, so that nobody learns of its end before its start.
                 self.watch(container.clone(), link);
                 Ok(())
             }
@@ -279,7 +279,7 @@ impl Runtime {
         }
     }
 
-    /// A start that did not even get to a shim.
+    /// Records the end of a start that did not even reach a shim.
     async fn fail_start(self: &Arc<Self>, container: &Arc<Container>, message: String) -> Error {
         let exit = Exit::start_failed(&message, clock::now());
         let (path, written) = (self.layout.container(container.id()).join(store::EXIT), exit.clone());
@@ -289,7 +289,8 @@ impl Runtime {
         Error::Start { id: container.id().to_owned(), message }
     }
 
-    /// `StopContainer`: a signal, some grace, then the end of the whole tree. Not there or not running is fine.
+    /// `StopContainer`: sends a signal, waits for the grace period, then kills the whole tree. A container that does
+    /// not exist or does not run is no error.
     pub(crate) async fn stop_container(self: &Arc<Self>, wanted: &str, grace: i64) -> Result<()> {
         let container = match self.registry.container(wanted) {
             Ok(container) => container,
@@ -301,7 +302,7 @@ impl Runtime {
 
     pub(crate) async fn stop(self: &Arc<Self>, container: &Arc<Container>, grace: i64) -> Result<()> {
         let mut state = container.state.subscribe();
-        // A start in progress ends one way or the other, soon; if its shim hangs, the kill below needs no shim.
+        // A start in progress soon ends one way or the other; if its shim hangs, the kill below does not need it.
         let settled = state.wait_for(|state| *state != ContainerState::Starting);
         let _ = tokio::time::timeout(KILL_PATIENCE, settled).await;
         if container.state().is_stopped() {
@@ -311,7 +312,7 @@ impl Runtime {
         if grace > 0 {
             let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
             let obeys = async {
-                // A shim that is gone or deaf does not matter: the kill below needs no shim.
+                // It does not matter if the shim is gone or unresponsive: the kill below does not need it.
                 let _ = supervise::ask(&folder, Command::Signal(container.record.stop_signal)).await;
                 state.wait_for(ContainerState::is_stopped).await.is_ok()
             };
@@ -336,7 +337,7 @@ impl Runtime {
         }
     }
 
-    /// `RemoveContainer`. Not there is fine; running is ended first.
+    /// `RemoveContainer`: kills the container first if it runs. One that does not exist is no error.
     pub(crate) async fn remove_container(self: &Arc<Self>, wanted: &str) -> Result<()> {
         match self.registry.container(wanted) {
             Ok(container) => self.remove(&container).await,
@@ -363,7 +364,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Removes a container's folder, record first: what has no record never was.
+    /// Removes a container's folder, the record first: without a record, the container does not exist.
     pub(crate) fn discard_container(&self, id: &str) -> Result<()> {
         let folder = self.layout.container(id);
         match std::fs::remove_file(folder.join(store::RECORD_CONTAINER)) {
@@ -420,7 +421,7 @@ fn find_user(
     user::admit(user::resolve(&wanted, &passwd, &group)?, &wanted, facts)
 }
 
-/// As others do: a volume's source that is not there becomes an empty folder.
+/// Creates an empty folder for a volume's source that does not exist, as other runtimes do.
 fn make_source(index: usize, mount: &v1::Mount) -> Result<()> {
     if !mount.host_path.starts_with('/') || std::fs::symlink_metadata(&mount.host_path).is_ok() {
         return Ok(());
@@ -429,7 +430,7 @@ fn make_source(index: usize, mount: &v1::Mount) -> Result<()> {
         .map_err(|error| Error::io(format!("create mounts[{index}].host_path {}", mount.host_path), error))
 }
 
-/// Where the log goes: below the pod's folder, and nowhere else.
+/// Returns the path of the log, which must lie below the pod's folder.
 pub(crate) fn log_path(directory: &str, path: &str) -> Result<Option<PathBuf>> {
     if directory.is_empty() || path.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Enum values that the protocol does not have: refused by name, before the generated getters turn them into defaults.
+//! Enum values that the protocol does not define: rejected by name, before the generated getters default them.
 
 use rubelet_cri::v1;
 
@@ -22,7 +22,7 @@ fn options(field: &str, options: Option<&v1::NamespaceOption>) -> Result<()> {
     Ok(())
 }
 
-/// Every enum of a sandbox's config.
+/// Checks every enum of a sandbox's config.
 pub(crate) fn check_sandbox(config: &v1::PodSandboxConfig) -> Result<()> {
     for (index, mapping) in config.port_mappings.iter().enumerate() {
         known::<v1::Protocol>(&format!("config.port_mappings[{index}].protocol"), mapping.protocol)?;
@@ -38,7 +38,7 @@ pub(crate) fn check_sandbox(config: &v1::PodSandboxConfig) -> Result<()> {
     })
 }
 
-/// Every enum of a container's config.
+/// Checks every enum of a container's config.
 pub(crate) fn check_container(config: &v1::ContainerConfig) -> Result<()> {
     known::<v1::Signal>("stop_signal", config.stop_signal)?;
     for (index, mount) in config.mounts.iter().enumerate() {

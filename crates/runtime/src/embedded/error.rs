@@ -1,8 +1,8 @@
-//! What can go wrong, and the one place that turns it into a gRPC status.
+//! What can go wrong, and the only place that turns it into a gRPC status.
 
 use tonic::{Code, Status};
 
-/// An operation that could not be done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The named object does not exist.
@@ -10,29 +10,29 @@ pub enum Error {
     NotFound {
         /// `container`, `pod sandbox` or `image`.
         kind: &'static str,
-        /// As the caller spelt it.
+        /// The id as the caller wrote it.
         id: String,
     },
-    /// A shortened id fits more than one object.
+    /// A shortened id matches more than one object.
     #[error("{kind} id {id:?} is ambiguous: give more characters of it")]
     Ambiguous {
         /// `container` or `pod sandbox`.
         kind: &'static str,
-        /// As the caller spelt it.
+        /// The id as the caller wrote it.
         id: String,
     },
-    /// The same name, namespace, uid and attempt is in use.
+    /// The combination of name, namespace, uid and attempt is in use.
     #[error("name {name:?} is reserved for {holder:?}")]
     NameTaken {
         /// The composed name.
         name: String,
-        /// Who has it.
+        /// The object that has the name.
         holder: String,
     },
     /// The object is not in a state that allows this.
     #[error("{0}")]
     State(String),
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{field}: {problem}")]
     Invalid {
         /// Path of the field in the request.
@@ -40,7 +40,7 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// The request makes sense, but this runtime or this machine cannot do it.
+    /// The request is valid, but this runtime or this machine does not support it.
     #[error("{field}: {problem}")]
     Unsupported {
         /// Path of the field in the request.
@@ -51,29 +51,29 @@ pub enum Error {
     /// A command in a container did not end in time.
     #[error("timed out after {seconds} s: {what}")]
     Timeout {
-        /// What took so long.
+        /// The command that took too long.
         what: String,
-        /// How long it was allowed to take.
+        /// The time limit.
         seconds: i64,
     },
-    /// There is no room for it, at present.
+    /// There is no room for it at the moment.
     #[error("{problem}")]
     Full {
-        /// What there is enough of already, and what to do.
+        /// What has reached its limit, and what to do.
         problem: String,
     },
     /// The container could not be started.
     #[error("failed to start container {id}: {message}")]
     Start {
-        /// The container.
+        /// Id of the container.
         id: String,
-        /// What the container runtime said.
+        /// Why it could not be started.
         message: String,
     },
-    /// Not root, and no user namespace to be root in.
+    /// This process is not root, and there is no user namespace to be root in.
     #[error("containers need root or a user namespace, and there is none ({source}): {advice}")]
     Rootless {
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
         /// What would help.
         advice: &'static str,
@@ -89,29 +89,29 @@ pub enum Error {
     Io {
         /// What was being done.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The runtime is broken or stopping.
+    /// The runtime is broken or shutting down.
     #[error("{0}")]
     Internal(String),
 }
 
-/// The usual.
+/// The usual result of an operation.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A failed system call.
+    /// Wraps a failed system call.
     pub(crate) fn io(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::Io { what: what.into(), source: source.into() }
     }
 
-    /// A request field that makes no sense.
+    /// Names a request field that is invalid.
     pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), problem: problem.into() }
     }
 
-    /// A request field that cannot be honoured.
+    /// Names a request field that is not supported.
     pub(crate) fn unsupported(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Unsupported { field: field.into(), problem: problem.into() }
     }

@@ -1,7 +1,7 @@
 //! `GetContainerEvents`: every transition, to every subscriber, in order.
 //!
-//! Publishing never waits. A subscriber that reads too slowly loses its place; its stream then ends with an error that
-//! says so, and it can open a new one and list. Nobody else notices.
+//! Publishing never waits. A subscriber that reads too slowly loses its place: its stream ends with an error that says
+//! so, and it can open a new stream and list. Other subscribers are not affected.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Events {
         self.sender.subscribe()
     }
 
-    /// Tells of a transition of a container, or of a sandbox by its own id, with the pod as it is now.
+    /// Publishes a transition of a container, or of a sandbox under its own id, with the current state of the pod.
     pub(crate) fn publish(
         &self,
         kind: v1::ContainerEventType,

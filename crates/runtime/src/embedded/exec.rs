@@ -1,7 +1,7 @@
-//! `ExecSync`: one command in a running container, to its end or its time limit.
+//! `ExecSync`: runs a command in a running container until it ends or its time limit expires.
 //!
-//! The container's shim runs it: it gets the words in a file of memory and two pipes for the output, and answers with a
-//! line. Hanging up ends the command.
+//! The container's shim runs it: it receives the arguments in a memory file and two pipes for the output, and answers
+//! with one line. Closing the connection ends the command.
 
 use std::io::{IoSlice, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,11 +22,11 @@ use super::runtime::Runtime;
 use super::shim::protocol::{Command, Outcome};
 use super::supervise::{self, Link};
 
-/// How long after its time limit a command may take to be gone.
+/// How long after its time limit a command may take to disappear.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 impl Runtime {
-    /// `wanted_output` is how many bytes of each stream the asker has use for, if it says.
+    /// `wanted_output` is how many bytes of each stream the caller can use, if it says so.
     pub(crate) async fn exec_sync(
         self: &Arc<Self>,
         request: v1::ExecSyncRequest,
@@ -46,7 +46,7 @@ impl Runtime {
         let gone = || Error::State(format!("container {} is no longer running", found.id()));
 
         let limit = u64::try_from(request.timeout).ok().filter(|seconds| *seconds > 0);
-        // First that of the container: who waits for it takes none of the others'.
+        // The container's own place first: a command that waits for it takes no place that other containers could use.
         let _own_place = found.room.enter(limit.is_some()).await?;
         let _place = self.room.enter(limit.is_some()).await?;
         let late = || Error::Timeout { what: format!("command {:?}", request.cmd), seconds: request.timeout };
@@ -70,7 +70,7 @@ impl Runtime {
                     if is_late {
                         break None;
                     }
-                    // That nothing more will be said ends the command. How it ended is told still, so it is gone then.
+                    // Shutting down our side ends the command. The shim still reports its end, so by then it is gone.
                     (is_late, deadline) = (true, Some(Box::pin(tokio::time::sleep(LAST_WORD))));
                     let _ = link.get_mut().shutdown().await;
                 }
@@ -79,7 +79,7 @@ impl Runtime {
         if is_late {
             return Err(late());
         }
-        // The command is done. What is in the pipes belongs to it; whoever else still holds them is not waited for.
+        // The command has ended. What is in the pipes belongs to it; anything else that holds them is not waited for.
         stdout.drain(|bytes| said.keep(Name::Stdout, bytes));
         stderr.drain(|bytes| said.keep(Name::Stderr, bytes));
         match outcome.ok_or_else(gone)? {
@@ -101,7 +101,7 @@ impl Runtime {
     }
 }
 
-/// Ready when the time is over, if there is an end to it.
+/// Completes when the deadline passes; never, if there is none.
 async fn over(deadline: &mut Option<Pin<Box<Sleep>>>) {
     match deadline {
         Some(sleep) => sleep.await,
@@ -109,7 +109,7 @@ async fn over(deadline: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// The words of a command in a file of memory, each with a NUL behind it.
+/// Writes the arguments of a command to a memory file, each with a trailing NUL.
 fn words(command: &[String]) -> std::io::Result<OwnedFd> {
     let mut file = std::fs::File::from(memfd_create("command", MemfdFlags::CLOEXEC)?);
     let mut bytes = Vec::new();
@@ -122,7 +122,7 @@ fn words(command: &[String]) -> std::io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Asks for a command. The request is short: it fits into any socket.
+/// Requests a command. The request is short enough to fit into any socket buffer.
 fn send(link: &StdUnixStream, files: &[OwnedFd; 3]) -> rustix::io::Result<()> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -132,7 +132,7 @@ fn send(link: &StdUnixStream, files: &[OwnedFd; 3]) -> rustix::io::Result<()> {
     sendmsg(link, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// The shim's word on the command; `None` if the shim is gone. May be dropped and asked again with the same `line`.
+/// Reads the shim's report on the command; `None` if the shim is gone. If dropped, call it again with the same `line`.
 async fn outcome(link: &mut Link, line: &mut Vec<u8>) -> Option<Outcome> {
     loop {
         match link.read_until(b'\n', line).await {

@@ -1,4 +1,4 @@
-//! What this machine and this process can do: read once, passed to everything that decides.
+//! What this machine and this process can do: read once, and passed to everything that decides.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use super::rootless::ids::IdMap;
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) cgroups: Cgroups,
-    /// Capabilities that this process has and can pass on, without `CAP_`.
+    /// The capabilities that this process has and can pass on, without `CAP_`.
     pub(crate) capabilities: BTreeSet<String>,
     /// The lowest `oom_score_adj` that this process may set.
     pub(crate) oom_score_floor: i64,
@@ -22,24 +22,24 @@ pub(crate) struct Facts {
     pub(crate) swap_limit: bool,
     /// Whether this process is root only in a user namespace.
     pub(crate) rootless: bool,
-    /// Users and groups that exist for this process.
+    /// The users and groups that exist for this process.
     pub(crate) users: IdMap,
     pub(crate) groups: IdMap,
-    /// How many files programs may have open, as whoever started us has it.
+    /// How many files a program may have open, as set by whoever started us.
     pub(crate) open_files: Option<u64>,
     /// Whether a process may choose its supplementary groups.
     pub(crate) can_set_groups: bool,
-    /// What the machine is called: so are containers that have no name of their own.
+    /// The machine's name, which containers without a name of their own get as well.
     pub(crate) host_name: String,
 }
 
 impl Facts {
-    /// Asks the kernel.
+    /// Reads the facts from the kernel.
     pub(crate) fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let uid_map = text("/proc/self/uid_map");
         let rootless = in_user_namespace(&uid_map);
-        // The hierarchies are the machine's, and so is the right to make groups in them.
+        // The hierarchies belong to the machine, and so does the right to create groups in them.
         let cgroups = if rootless { Cgroups::None } else { Cgroups::detect() };
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let capabilities = capabilities_in(&status);
@@ -55,7 +55,7 @@ impl Facts {
             Cgroups::None => false,
         };
         Self {
-            // A capability in a user namespace is none over the machine.
+            // A capability in a user namespace gives no right over the machine.
             oom_score_floor: if capabilities.contains("SYS_RESOURCE") && !rootless { -1000 } else { own },
             capabilities,
             selinux: Path::new("/sys/fs/selinux/enforce").exists(),
@@ -75,7 +75,7 @@ impl Facts {
 
 #[cfg(test)]
 impl Facts {
-    /// A machine where everything is possible, for tests.
+    /// Returns a machine where everything is possible, for tests.
     pub(crate) fn able(cgroups: Cgroups) -> Self {
         Self {
             cgroups,
@@ -94,13 +94,13 @@ impl Facts {
     }
 }
 
-/// The initial user namespace maps everything onto itself.
+/// Whether an id map is not that of the initial user namespace, which maps every id to itself.
 pub(crate) fn in_user_namespace(uid_map: &str) -> bool {
     let words: Vec<&str> = uid_map.split_whitespace().collect();
     words != ["0", "0", "4294967295"] && !words.is_empty()
 }
 
-/// Names in the kernel's order of numbers.
+/// The names of the capabilities, in the kernel's numeric order.
 pub(crate) const CAPABILITIES: [&str; 41] = [
     "CHOWN",
     "DAC_OVERRIDE",

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use rubelet_cri::v1;
 
-/// Every wanted label is there with the wanted value.
+/// Whether every wanted label is present with the wanted value.
 fn labels_fit(wanted: &HashMap<String, String>, have: &HashMap<String, String>) -> bool {
     wanted.iter().all(|(key, value)| have.get(key) == Some(value))
 }
 
-/// Ids may be shortened.
+/// Whether an id matches a wanted one, which may be shortened.
 fn id_fits(wanted: &str, have: &str) -> bool {
     have.starts_with(wanted)
 }

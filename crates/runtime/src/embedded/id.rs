@@ -1,8 +1,8 @@
-//! Ids: 64 hex digits like everybody else's, unguessable, and found again by any unambiguous prefix.
+//! Object ids: 64 hex digits as in other runtimes, unguessable, and found by any unambiguous prefix.
 
 use super::error::{Error, Result};
 
-/// A new id of 32 random bytes.
+/// Returns a new id of 32 random bytes.
 pub(crate) fn random() -> Result<String> {
     let mut bytes = [0u8; 32];
     let mut filled = 0;
@@ -18,14 +18,14 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// What a possibly shortened id stands for.
+/// The result of looking up an id that may be shortened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
     /// Exactly one object.
     One(&'a str),
     /// No object.
     None,
-    /// More than one object begins like this.
+    /// More than one object has an id that begins like this.
     Ambiguous,
 }
 

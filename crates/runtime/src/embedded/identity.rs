@@ -1,4 +1,4 @@
-//! A process, told from others that get its number later.
+//! The identity of a process, which tells it apart from later ones with the same pid.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -6,29 +6,29 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-/// Which process it is. A number alone may be another process by now.
+/// Identifies a process. A pid alone may belong to another process by now.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pid: i32,
-    /// When it was started, in the kernel's ticks since boot.
+    /// Its start time, in the kernel's ticks since boot.
     started: u64,
 }
 
 impl Identity {
-    /// Of a process that lives.
+    /// Returns the identity of a live process.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         Some(Self { pid, started: start_time(pid)? })
     }
 
-    /// A handle on the process, if it is still there.
+    /// Opens a handle to the process, if it still exists.
     pub(crate) fn open(&self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
-        // Read after the handle was taken: if it fits, the handle is of the right one.
+        // Read after opening the handle: if the start time matches, the handle refers to the right process.
         (start_time(self.pid) == Some(self.started)).then_some(handle)
     }
 }
 
-/// The 22nd field of `/proc/<pid>/stat`; the second one may contain anything.
+/// Reads the 22nd field of `/proc/<pid>/stat`; the second field may contain anything.
 fn start_time(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()

@@ -1,7 +1,7 @@
-//! The volumes of an image: folders for which it wants storage of their own (`VOLUME`), so that they can be written to whatever
-//! becomes of the root.
+//! The volumes of an image: folders for which it wants separate storage (`VOLUME`), so that they are writable whatever
+//! happens to the root.
 //!
-//! Each is a folder of the container, which goes with it. It begins with what the image has in its place.
+//! Each is a folder of the container, and is removed with it. Its initial content is what the image has in that place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,10 +14,11 @@ use super::spec::{is_filled_last, plain};
 use super::store;
 use crate::image::{ImageConfig, rootfs};
 
-/// In the container's folder: theirs, by their numbers.
+/// The subfolder of the container's folder that has them, by number.
 const FOLDER: &str = "volumes";
 
-/// Where in a container they are, without links, `..` or a slash at the end. Where a mount of the request lies, none is needed.
+/// Returns their paths in a container, without links, `..` or a trailing slash. A path that a mount of the request
+/// covers needs no volume.
 pub(crate) fn places(image: &ImageConfig, config: &v1::ContainerConfig) -> Result<Vec<String>> {
     let given: Vec<String> = config.mounts.iter().map(|mount| plain(&mount.container_path)).collect();
     let mut places: Vec<String> = Vec::new();
@@ -35,12 +36,12 @@ pub(crate) fn places(image: &ImageConfig, config: &v1::ContainerConfig) -> Resul
     Ok(places)
 }
 
-/// The folder of the one with this number.
+/// Returns the folder of the volume with this number.
 pub(crate) fn source(container: &Path, number: usize) -> PathBuf {
     container.join(FOLDER).join(number.to_string())
 }
 
-/// Makes the folders, empty, as those of an image are that does not say more of them.
+/// Creates the folders, empty, with the mode of an image's folder that does not specify one.
 pub(crate) fn make(container: &Path, places: &[String]) -> Result<()> {
     for number in 0..places.len() {
         let folder = source(container, number);
@@ -51,7 +52,7 @@ pub(crate) fn make(container: &Path, places: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Puts into them what the image has, whose root is here.
+/// Copies into the folders what the image has in their places; `root` is the image's root.
 pub(crate) fn fill(container: &Path, places: &[String], root: &Path) -> Result<()> {
     for (number, place) in places.iter().enumerate() {
         let inside = Path::new(place.trim_start_matches('/'));

@@ -1,16 +1,17 @@
-//! The embedded runtime: a CRI v1 server that runs real containers, from one binary with nothing installed.
+//! The embedded runtime: a CRI v1 server that runs real containers, from one binary and with nothing else installed.
 //!
 //! ```text
-//! server  ── CRI calls ──▶  pod, container: act, one lock an object
+//! server  ── CRI calls ──▶  pod, container: act, with one lock per object
 //!                             │   decide with: spec, user, filter, view, state (pure)
-//!                             │   write with:  store (whole or not at all)
+//!                             │   write with:  store (atomically)
 //!                             ▼
-//!                           supervise ◀── a socket ── shim (one a container, outlives us) ── container
+//!                           supervise ◀── a socket ── shim (one per container, outlives us) ── container
 //!                             └──▶ registry (memory: all that lists read) ──▶ events (fan-out)
 //! ```
-//! A sandbox is namespaces held by mounts; no process keeps it, but for a pod that shares its process namespace.
-//! A container is a folder; its shim and its control group. Everything is on disk before it is true, so the runtime may
-//! be killed at any moment: `recover` reads the folders, asks the shims and goes on.
+//! A sandbox is a set of namespaces held by mounts. No process keeps them alive, except in a pod that shares its
+//! process namespace. A container is a folder, together with its shim and its control group. Everything is written to
+//! disk before it takes effect, so the runtime may be killed at any moment: `recover` reads the folders, asks the shims
+//! and continues.
 
 mod cgroup;
 mod clock;

@@ -1,25 +1,25 @@
-//! `/proc/self/mountinfo`, read.
+//! A parser for `/proc/self/mountinfo`.
 
 use std::path::{Path, PathBuf};
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Folder of the file system that is shown.
+    /// The folder of the file system that is mounted.
     pub(crate) root: PathBuf,
-    /// Where it is shown.
+    /// Where it is mounted.
     pub(crate) point: PathBuf,
     /// Type of the file system.
     pub(crate) fs: String,
     /// Options of the file system.
     pub(crate) options: String,
-    /// Whether mounts below it spread to its peers.
+    /// Whether mounts below it propagate to its peers.
     pub(crate) shared: bool,
-    /// Whether mounts spread to it from a master.
+    /// Whether mounts propagate to it from a master.
     pub(crate) slave: bool,
 }
 
-/// Reads all lines that have the documented shape.
+/// Parses all lines that have the documented format.
 pub(crate) fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -43,7 +43,7 @@ fn parse_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes space, tab, newline and backslash in octal.
+/// Decodes space, tab, newline and backslash, which the kernel writes in octal.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -65,7 +65,7 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// The mount that a path is on: of those that contain it, the deepest, and of equals the last.
+/// Finds the mount that a path is on: the deepest of those that contain it, and the last of equally deep ones.
 pub(crate) fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     mounts
         .iter()

@@ -11,12 +11,12 @@ use super::error::{Error, Result};
 use super::record::Held;
 use super::{mountinfo, netlink};
 
-/// Folder of the held namespaces in a sandbox's folder.
+/// The subfolder of a sandbox's folder with its held namespaces.
 pub(crate) const NS: &str = "ns";
-/// The pod's shared memory in a sandbox's folder.
+/// The subfolder of a sandbox's folder with the pod's shared memory.
 pub(crate) const SHM: &str = "shm";
 
-/// Makes namespaces and holds them. Called with a folder of the sandbox that nobody else touches.
+/// Creates namespaces and holds them. The sandbox's folder must not be used by anyone else at the same time.
 pub(crate) fn hold(folder: &Path, wanted: Held, hostname: &str) -> Result<()> {
     let ns = folder.join(NS);
     super::store::make_dir(&ns)?;
@@ -32,8 +32,8 @@ pub(crate) fn hold(folder: &Path, wanted: Held, hostname: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets the pod's kernel settings, in the order of their names. To be called when the pod has its network: some belong to an
-/// interface, and what a CNI plugin sets must not win over what the pod asks for.
+/// Sets the pod's kernel settings, in the order of their names. Must be called once the pod has its network: some
+/// settings belong to an interface, and what a CNI plugin sets must not override what the pod asks for.
 pub(crate) fn set_sysctls(folder: &Path, held: Held, sysctls: BTreeMap<String, String>) -> Result<()> {
     if sysctls.is_empty() {
         return Ok(());
@@ -54,14 +54,14 @@ pub(crate) fn set_sysctls(folder: &Path, held: Held, sysctls: BTreeMap<String, S
     })
 }
 
-/// A thread that leaves its namespaces must not be used for anything else ever again, so it is one of its own.
+/// Runs work on a thread of its own: a thread that has left its namespaces must never be used for anything else.
 fn apart(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let worker = std::thread::Builder::new().name("namespaces".to_owned());
     let worker = worker.spawn(work).map_err(|error| Error::io("start a thread", error))?;
     worker.join().map_err(|_| Error::Internal("a thread with other namespaces panicked".to_owned()))?
 }
 
-/// The kinds that are held, each with the name of its file.
+/// Returns the kinds that are held, each with its file name.
 fn kinds(held: Held) -> impl Iterator<Item = (&'static str, CloneFlags)> {
     let all = [
         (held.network, "net", CloneFlags::CLONE_NEWNET),
@@ -93,8 +93,8 @@ fn make(ns: &Path, wanted: Held, hostname: &str) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's file of a setting: `net.ipv4.conf.eth0/1.forwarding` and `net/ipv4/conf/eth0.1/forwarding` are the same,
-/// as the first separator says.
+/// Returns the kernel's file of a setting. `net.ipv4.conf.eth0/1.forwarding` and `net/ipv4/conf/eth0.1/forwarding` are
+/// the same setting: the first separator decides.
 fn sysctl_file(name: &str) -> PathBuf {
     let path: String = match name.find(['.', '/']) {
         Some(first) if name[first..].starts_with('/') => name.to_owned(),
@@ -110,7 +110,7 @@ fn sysctl_file(name: &str) -> PathBuf {
     Path::new("/proc/sys").join(path)
 }
 
-/// Sysctls that belong to a namespace that the pod has for itself.
+/// Checks that each sysctl belongs to a namespace that the pod has for itself.
 pub(crate) fn check_sysctls(sysctls: &BTreeMap<String, String>, held: Held) -> Result<()> {
     for name in sysctls.keys() {
         let field = format!("linux.sysctls[{name:?}]");
@@ -135,7 +135,7 @@ pub(crate) fn check_sysctls(sysctls: &BTreeMap<String, String>, held: Held) -> R
     Ok(())
 }
 
-/// Lets go of everything mounted below a sandbox's folder. Fine if nothing is.
+/// Unmounts everything below a sandbox's folder, if there is anything.
 pub(crate) fn release(folder: &Path) -> Result<()> {
     let text = fs::read_to_string("/proc/self/mountinfo")
         .map_err(|error| Error::io("read the mount table", error))?;
@@ -145,7 +145,7 @@ pub(crate) fn release(folder: &Path) -> Result<()> {
         .filter(|point| point != folder && point.starts_with(folder))
         .collect();
     points.sort();
-    // Deepest first, and a place mounted twice is unmounted twice.
+    // Deepest first; a mount point that is mounted twice is unmounted twice.
     for point in points.iter().rev() {
         unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
             .map_err(|errno| Error::io(format!("unmount {}", point.display()), errno))?;

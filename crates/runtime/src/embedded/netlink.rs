@@ -1,4 +1,4 @@
-//! The one thing we ask of netlink: bring the loopback interface up.
+//! The only thing we need netlink for: bringing the loopback interface up.
 
 use std::io;
 
@@ -9,7 +9,7 @@ const LOOPBACK: i32 = 1;
 
 /// `ip link set lo up`, in the calling thread's network namespace.
 pub(crate) fn loopback_up() -> io::Result<()> {
-    // Protocol 0 of this family is the routing one.
+    // Protocol 0 of this family is routing.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, &link_up(LOOPBACK), SendFlags::empty())?;
     let mut answer = [0u8; 1024];
@@ -17,7 +17,7 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     acknowledged(&answer[..len])
 }
 
-/// `RTM_NEWLINK` for one interface, with the "up" flag set and nothing else changed.
+/// Encodes `RTM_NEWLINK` for one interface, with the "up" flag set and nothing else changed.
 fn link_up(index: i32) -> [u8; 32] {
     const NEWLINK: u16 = 16;
     const REQUEST_AND_ACK: u16 = 0x1 | 0x4;

@@ -1,5 +1,5 @@
-//! Where there are no control groups, a container whose shim was killed is found by its first process, with which all others
-//! of its process namespace end.
+//! Containers whose shim was killed, where there are no control groups. Such a container is found by its first process;
+//! when that ends, so do all others of its process namespace.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -9,13 +9,13 @@ use super::identity::Identity;
 use super::runtime::{Runtime, blocking};
 use super::store::{self, Durability};
 
-/// In the container's folder, while there are no control groups.
+/// The file in the container's folder that identifies its first process; only where there are no control groups.
 const PROCESS: &str = "process.json";
-/// How long a killed process may take.
+/// How long a killed process may take to end.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 impl Runtime {
-    /// Writes down which process is a container's first.
+    /// Records which process is a container's first.
     pub(crate) async fn remember_process(&self, id: &str, pid: i32) {
         if self.facts.cgroups != Cgroups::None {
             return;
@@ -31,7 +31,7 @@ impl Runtime {
         }
     }
 
-    /// Ends a container that nobody watches any more.
+    /// Kills a container that nobody watches any more.
     pub(crate) async fn end_orphan(&self, id: &str) {
         if self.facts.cgroups != Cgroups::None {
             return;

@@ -1,4 +1,4 @@
-//! What a command says, as far as it is kept. The rest is read and dropped, so that the command can go on.
+//! The output of a command, as far as it is kept. The rest is read and discarded, so that the command is not blocked.
 
 use std::os::fd::OwnedFd;
 
@@ -10,21 +10,22 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{Error, Result};
 
-/// How many bytes of its output a command gets back at most: both streams together must fit into one message of the usual limit.
+/// The maximum number of bytes of its output that a command returns: both streams together must fit into one message of
+/// the usual size limit.
 pub const MAX_ANSWER: usize = (16 << 20) - 4096;
 
-/// A command that says no more than this needs nobody's leave.
+/// A command with no more output than this takes nothing from the shared memory.
 const FREE: usize = 64 << 10;
 
-/// How much the output of all commands may take that say more.
+/// How much memory the larger outputs of all commands may take together.
 const MOST_AT_ONCE: usize = 64 << 20;
 
-/// What a pipe can hold, however its size was changed by somebody who is not root.
+/// The capacity of a pipe, even if someone other than root has changed its size.
 const MAX_PIPE: usize = 1 << 20;
 
 const CHUNK: usize = 8192;
 
-/// The memory for what commands say.
+/// The memory that the output of commands shares.
 #[derive(Debug)]
 pub(crate) struct Memory(Semaphore);
 
@@ -34,19 +35,19 @@ impl Default for Memory {
     }
 }
 
-/// What one command has said so far.
+/// The output of one command so far.
 #[derive(Debug)]
 pub(super) struct Said<'a> {
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
-    /// Of each stream, that much is wanted.
+    /// How many bytes of each stream are wanted.
     wanted: usize,
     memory: &'a Memory,
     held: Option<SemaphorePermit<'a>>,
     has_lost: bool,
 }
 
-/// Which of them.
+/// Which of the two streams.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name {
     Stdout,
@@ -54,7 +55,7 @@ pub(super) enum Name {
 }
 
 impl<'a> Said<'a> {
-    /// Nothing so far. Whoever asked has use for so many bytes of each stream, if that is known.
+    /// Returns an empty output. `wanted` is how many bytes of each stream the caller can use, if that is known.
     pub(super) fn nothing(memory: &'a Memory, wanted: Option<usize>) -> Self {
         Self {
             stdout: Vec::new(),
@@ -66,7 +67,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Keeps what there is room for.
+    /// Keeps as many bytes as there is room for.
     pub(super) fn keep(&mut self, name: Name, bytes: &[u8]) {
         let so_far = self.stdout.len() + self.stderr.len();
         let stream = match name {
@@ -83,7 +84,7 @@ impl<'a> Said<'a> {
                 (Ok(more), Some(held)) => held.merge(more),
                 (Ok(more), none) => *none = Some(more),
                 (Err(_), _) => {
-                    // From here on there would be gaps.
+                    // Anything kept from here on would follow a gap.
                     (self.has_lost, self.wanted) = (true, 0);
                     return;
                 }
@@ -92,7 +93,7 @@ impl<'a> Said<'a> {
         stream.extend_from_slice(bytes);
     }
 
-    /// Whether some of it was dropped because others hold the memory. A part must not be taken for the whole.
+    /// Whether output was dropped because others hold the memory. A part must not pass for the whole.
     pub(super) fn has_lost(&self) -> bool {
         self.has_lost
     }
@@ -105,7 +106,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A stream, and the end that the command writes to.
+    /// Creates a stream, and the end that the command writes to.
     pub(super) fn open() -> Result<(Self, OwnedFd)> {
         let failed = |error| Error::io("make a pipe", error);
         let (pipe, end) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
@@ -113,7 +114,7 @@ impl Stream {
         Ok((Self { pipe: Some(pipe), chunk: Box::new([0; CHUNK]) }, end))
     }
 
-    /// Waits for some bytes; for ever once the stream has ended.
+    /// Waits for bytes; for ever, once the stream has ended.
     pub(super) async fn next(&mut self) -> &[u8] {
         loop {
             let Some(pipe) = &mut self.pipe else { return std::future::pending().await };
@@ -124,11 +125,11 @@ impl Stream {
         }
     }
 
-    /// Takes what is there without waiting. The kernel is asked: our own reactor may not have heard yet.
+    /// Takes what is there without waiting. It asks the kernel, since our own reactor may not have noticed yet.
     pub(super) fn drain(&mut self, mut keep: impl FnMut(&[u8])) {
         let Some(pipe) = self.pipe.take().and_then(|pipe| pipe.into_nonblocking_fd().ok()) else { return };
         let mut taken = 0;
-        // Somebody whom the command left behind may write faster than we read.
+        // A process that the command left behind may write faster than we read.
         while taken < MAX_PIPE {
             match rustix::io::read(&pipe, &mut self.chunk[..]) {
                 Err(Errno::INTR) => {}

@@ -1,7 +1,7 @@
-//! The one sandbox that needs a process: containers that share a process namespace need somebody to hold it.
+//! The only sandbox that needs a process: if containers share a process namespace, a process has to hold it.
 //!
-//! It is run like a container, by a shim, in a folder of the sandbox; but it executes nothing, sees an empty root, and
-//! only reaps what others leave behind.
+//! It is run like a container, by a shim, in a folder of the sandbox; but it executes no program, sees an empty root,
+//! and only reaps orphaned processes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use super::{container, namespaces, supervise};
 /// How long a shim may take to end its process.
 const PATIENCE: Duration = Duration::from_secs(10);
 const FOLDER: &str = "pause";
-/// Written before the process is started: somebody has to end it.
+/// The file with its control group. Written before the process is started, so that it can be ended in any case.
 const GROUP: &str = "group";
 
 impl Runtime {
-    /// Starts the holder; its pid.
+    /// Starts the process, and returns its pid.
     pub(crate) async fn start_pause(
         self: &Arc<Self>,
         id: &str,
@@ -72,7 +72,7 @@ impl Runtime {
         }
     }
 
-    /// Ends the holder, if there is one.
+    /// Ends the process, if there is one.
     pub(crate) async fn end_pause(self: &Arc<Self>, sandbox: &Path) {
         let folder = sandbox.join(FOLDER);
         let noted = folder.join(GROUP);
@@ -82,16 +82,16 @@ impl Runtime {
         {
             let end = async {
                 let _ = supervise::ask(&folder, Command::Kill).await;
-                // Until it closes: then it has also put away its control group.
+                // Wait until it closes the connection: by then it has also removed its control group.
                 while supervise::next(&mut link).await.is_some() {}
             };
-            // A shim that does not listen is no reason to wait: the group is emptied without it.
+            // A shim that does not respond is not waited for: the group is emptied without it.
             let _ = tokio::time::timeout(PATIENCE, end).await;
         }
         self.end_group(&String::from_utf8_lossy(&group)).await;
     }
 
-    /// A sandbox whose holder dies is no sandbox for new containers any more.
+    /// Watches the process: if it dies, the sandbox takes no new containers.
     pub(crate) fn watch_pause(self: &Arc<Self>, sandbox: &Arc<Sandbox>) {
         if sandbox.record.read().pause.is_none() {
             return;
@@ -104,7 +104,7 @@ impl Runtime {
             {
                 while supervise::next(&mut link).await.is_some() {}
             }
-            // A stop in progress has the lock and has said so already.
+            // A stop in progress has the lock and has already published it.
             let _work = sandbox.work.lock().await;
             if runtime.registry.sandbox(&sandbox.id).is_ok()
                 && runtime.mark_not_ready(&sandbox).await.unwrap_or(false)

@@ -1,4 +1,4 @@
-//! Volumes of which mounts are to be seen on both sides: they are only where the host's mount shares them.
+//! Volumes with mount propagation, which works only if the host's mount is shared.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use v1::MountPropagation;
 use super::error::{Error, Result};
 use super::mountinfo::{self, Mount};
 
-/// Refuses a volume that would not do what was asked for, as other runtimes do.
+/// Rejects a volume that would not propagate as requested, as other runtimes do.
 pub(super) fn check(index: usize, wanted: &v1::Mount) -> Result<()> {
     if wanted.propagation() == MountPropagation::PropagationPrivate {
         return Ok(());
@@ -23,7 +23,7 @@ pub(super) fn check(index: usize, wanted: &v1::Mount) -> Result<()> {
     }
 }
 
-/// Why mounts below a path of the host do not spread as they should.
+/// Returns why mounts below a path of the host do not propagate as requested.
 fn obstacle(mounts: &[Mount], path: &Path, wanted: MountPropagation) -> Option<String> {
     let mount = mountinfo::containing(mounts, path)?;
     let (spreads, kind) = match wanted {

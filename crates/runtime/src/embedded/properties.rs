@@ -1,4 +1,4 @@
-//! Whatever a request contains, deciding about it neither panics nor leads outside.
+//! Property tests: whatever a request contains, deciding about it neither panics nor leads outside.
 
 use std::path::{Component, Path};
 

@@ -1,4 +1,4 @@
-//! After a restart: what is on disk, what the shims say, and nothing half-made.
+//! Recovery after a restart: reads what is on disk, asks the shims, and removes what is incomplete.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ use super::state::{ContainerState, Exit};
 use super::store;
 use super::supervise;
 
-/// How long the first call may wait for shims to say what they have.
+/// How long the first call may wait for the shims' reports.
 const SHIM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of a container after a restart, and what it means.
+/// What the state of a container on disk means after a restart.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// Never started.
     Created,
-    /// Its end is recorded.
+    /// Its end has been recorded.
     Ended(Exit),
-    /// Its shim lives: ask it.
+    /// Its shim is alive, and has to be asked.
     Ask,
-    /// It was started, nothing is recorded, and nobody lives who could tell.
+    /// It was started, no end has been recorded, and there is no shim to ask.
     Lost,
 }
 
@@ -46,11 +46,11 @@ fn judge(end: Option<Exit>, was_started: bool, shim_lives: bool) -> Verdict {
 }
 
 impl Runtime {
-    /// Brings everything back into memory. To be done before the first call is served.
+    /// Loads everything back into memory. Must be called before the first call is served.
     ///
     /// # Errors
-    /// If of anything it cannot be told whether it exists. To serve without it would free its name for a second one, and its
-    /// image to be removed below it.
+    /// If it cannot be determined whether some object exists. Serving without that object would free its name for a
+    /// second one, and let its image be removed while in use.
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<()> {
         let mounted = mount_points()?;
         for id in store::entries(&self.layout.sandboxes())?.into_iter().filter(|name| id::is_id(name)) {
@@ -63,7 +63,7 @@ impl Runtime {
             recovered.map_err(|error| not_known("container", &self.layout.container(&id), &error))?;
         }
         self.release_leases();
-        // A shim answers at once. One that does not must not keep the others' pods from being served.
+        // A shim answers at once. One that does not must not delay the pods of the others.
         let all = async { while asked.join_next().await.is_some() {} };
         if tokio::time::timeout(SHIM_PATIENCE, all).await.is_err() {
             tracing::warn!(
@@ -91,7 +91,7 @@ impl Runtime {
         let sandbox = Sandbox::new(record, config);
         self.take_name(&sandbox.name(), id);
         self.registry.add_sandbox(Arc::clone(&sandbox));
-        // After a reboot the mounts that held its namespaces are gone, and with them the sandbox.
+        // A reboot removes the mounts that held its namespaces, and with them the sandbox.
         if !self.namespaces_are_held(&sandbox, mounted)
             && let Err(error) = self.mark_not_ready(&sandbox).await
         {
@@ -129,7 +129,7 @@ impl Runtime {
             return Ok(());
         };
         let mut link = supervise::connect(&folder)?;
-        // The end is read after the attempt to connect: a shim that has just gone has written it by then.
+        // The exit record is read after the connection attempt: a shim that has just ended has written it by then.
         let end = whole::<Exit>(&folder.join(store::EXIT))?;
         let verdict = judge(end, supervise::was_started(&folder), link.is_some());
         let state = match &verdict {
@@ -143,7 +143,7 @@ impl Runtime {
         match verdict {
             Verdict::Created => {}
             Verdict::Ended(_) => {
-                // Its shim may have been killed between the record and the tidying up.
+                // Its shim may have been killed after it wrote the record and before it cleaned up.
                 drop(link.take());
                 self.end_group(&container.record.cgroup).await;
             }
@@ -158,7 +158,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// What exists is shown, so that it can be removed, even if another has its name.
+    /// Reserves a name. What exists is shown even if another object has its name, so that it can be removed.
     fn take_name(&self, name: &str, id: &str) {
         if let Err(error) = self.registry.reserve(name, id) {
             tracing::error!(id, %error, "two have the same name; remove one of them");
@@ -171,7 +171,7 @@ impl Runtime {
         }
     }
 
-    /// A shim lives: it says what it has, now or when it is done starting.
+    /// Follows a live shim: it reports its state, now or once it has finished starting.
     async fn resume(self: &Arc<Self>, container: Arc<Container>, mut link: supervise::Link) {
         match supervise::next(&mut link).await {
             Some(Report::Started { pid, at }) => {
@@ -183,7 +183,7 @@ impl Runtime {
         }
     }
 
-    /// Lets go of images that are kept for containers that are no more.
+    /// Releases the images that are kept for containers that no longer exist.
     fn release_leases(&self) {
         let leases = match self.images.leases() {
             Ok(leases) => leases,
@@ -202,15 +202,15 @@ impl Runtime {
     }
 }
 
-/// Where something is mounted. The table is as long as the node has pods: it is read once for all of them.
+/// Returns all mount points. The table grows with the node's pods, so it is read once for all of them.
 fn mount_points() -> Result<HashSet<PathBuf>> {
     let text = std::fs::read_to_string("/proc/self/mountinfo")
         .map_err(|error| Error::io("read the mount table", error))?;
     Ok(super::mountinfo::parse(&text).into_iter().map(|mount| mount.point).collect())
 }
 
-/// A record; `None` if there is none, or one that a power cut has torn, which left nothing that runs. Whatever else keeps it
-/// from being read is an error.
+/// Reads a record; `None` if there is none, or if a power failure has truncated it, in which case nothing of it runs.
+/// Any other reason why it cannot be read is an error.
 fn whole<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match store::read_json(path) {
         Err(Error::Io { source, .. }) if is_torn(&source) => Ok(None),
@@ -218,7 +218,7 @@ fn whole<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     }
 }
 
-/// Not JSON to its end. What is JSON, but of another shape, was written by another version.
+/// Whether the file is incomplete JSON. Complete JSON of another shape was written by another version.
 fn is_torn(error: &std::io::Error) -> bool {
     let error = error.get_ref().and_then(|inner| inner.downcast_ref::<serde_json::Error>());
     error.is_some_and(|error| error.is_syntax() || error.is_eof())

@@ -1,7 +1,7 @@
 //! All sandboxes and containers, in memory.
 //!
-//! Lists read this and nothing else. Its lock is held for map work only, never across an await or a system call, so no
-//! container's trouble can hold up a list.
+//! Lists read nothing else. Its lock is held only while the maps are read or changed, never across an await or a system
+//! call, so no container's problem can delay a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Sandbox {
     pub(crate) id: String,
     pub(crate) config: v1::PodSandboxConfig,
     pub(crate) record: RwLock<SandboxRecord>,
-    /// Held by whoever changes it.
+    /// Held while the sandbox is changed.
     pub(crate) work: tokio::sync::Mutex<()>,
 }
 
@@ -52,15 +52,15 @@ impl Sandbox {
 pub(crate) struct Container {
     pub(crate) record: ContainerRecord,
     pub(crate) config: v1::ContainerConfig,
-    /// The signal that asks it to stop, whoever chose it.
+    /// The signal that asks it to stop, whether the request, the image or the default chose it.
     pub(crate) stop_signal: v1::Signal,
-    /// The limits as last asked for: the only part of a config that changes.
+    /// The limits as last requested: the only part of a config that changes.
     pub(crate) resources: Mutex<Option<v1::LinuxContainerResources>>,
-    /// Written by whoever starts it, then by the one task that watches its shim.
+    /// Written by the operation that starts it, then by the one task that watches its shim.
     pub(crate) state: watch::Sender<ContainerState>,
-    /// Held by whoever starts, updates or removes it. Not by a stop: two stops may wait side by side.
+    /// Held while the container is started, updated or removed. Not held by a stop: two stops may wait side by side.
     pub(crate) work: tokio::sync::Mutex<()>,
-    /// For commands in it.
+    /// The room for commands in it.
     pub(crate) room: Room,
 }
 
@@ -96,7 +96,7 @@ impl Container {
     }
 }
 
-/// Names are unique for a container name and attempt in a pod.
+/// Returns the name of a container, which is unique per container name and attempt in a pod.
 pub(crate) fn container_name(meta: &v1::ContainerMetadata, sandbox: &Sandbox) -> String {
     let pod = sandbox.config.metadata.clone().unwrap_or_default();
     format!("{}_{}_{}_{}_{}", meta.name, pod.name, pod.namespace, pod.uid, meta.attempt)
@@ -110,14 +110,14 @@ struct Tables {
     names: BTreeMap<String, String>,
 }
 
-/// The registry.
+/// All objects and their names.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     tables: RwLock<Tables>,
 }
 
 impl Registry {
-    /// Takes a name for an object that is about to be made.
+    /// Reserves a name for an object that is about to be created.
     pub(crate) fn reserve(&self, name: &str, holder: &str) -> Result<()> {
         let mut tables = self.tables.write();
         match tables.names.get(name) {
@@ -129,7 +129,7 @@ impl Registry {
         }
     }
 
-    /// Gives a name back, if this holder has it.
+    /// Releases a name, if this holder has it.
     pub(crate) fn release(&self, name: &str, holder: &str) {
         let mut tables = self.tables.write();
         if tables.names.get(name).is_some_and(|current| current == holder) {
@@ -141,7 +141,7 @@ impl Registry {
         self.tables.write().sandboxes.insert(sandbox.id.clone(), sandbox);
     }
 
-    /// Adds a container. Its sandbox is there, and held by whoever calls.
+    /// Adds a container. Its sandbox must exist, and the caller must hold its lock.
     pub(crate) fn add_container(&self, container: Arc<Container>) {
         let mut tables = self.tables.write();
         let (id, sandbox) = (container.record.id.clone(), container.record.sandbox.clone());
@@ -164,13 +164,13 @@ impl Registry {
         }
     }
 
-    /// By id or unambiguous beginning of one.
+    /// Finds a sandbox by its id or an unambiguous prefix.
     pub(crate) fn sandbox(&self, wanted: &str) -> Result<Arc<Sandbox>> {
         let tables = self.tables.read();
         look_up(&tables.sandboxes, wanted, "pod sandbox")
     }
 
-    /// By id or unambiguous beginning of one.
+    /// Finds a container by its id or an unambiguous prefix.
     pub(crate) fn container(&self, wanted: &str) -> Result<Arc<Container>> {
         let tables = self.tables.read();
         look_up(&tables.containers, wanted, "container")
@@ -195,7 +195,7 @@ fn look_up<T>(table: &BTreeMap<String, Arc<T>>, wanted: &str, kind: &'static str
     if let Some(found) = table.get(wanted) {
         return Ok(Arc::clone(found));
     }
-    // Ordered keys: whatever begins like this is in one place.
+    // The keys are ordered, so all that have this prefix are adjacent.
     let candidates = table
         .range(wanted.to_owned()..)
         .map(|(key, _)| key)

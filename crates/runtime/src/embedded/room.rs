@@ -1,27 +1,29 @@
-//! Room for commands in containers: how many run at once, so that descriptors of ours and of the shims are left for all else.
+//! Room for commands in containers: limits how many run at once, so that enough of our descriptors and of the shims'
+//! remain for everything else.
 //!
-//! A command with a time limit will be gone; one without may stay for ever. So they do not compete: each kind has places of
-//! its own. Who has no time limit waits for a place, as long as it takes. Who has one is told at once that there is none: its
-//! asker would take the wait for the command's own time, and a probe that could not even be asked for one that hangs.
+//! A command with a time limit will end; one without may stay for ever. So the two kinds do not compete: each has
+//! places of its own. A command without a time limit waits for a place, as long as it takes. A command with one gets an
+//! error at once if there is no place: its caller would count the wait as the command's own time, and mistake a probe
+//! that could not even be started for one that hangs.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{Error, Result};
 
-/// Of the descriptors that we may have open, one in so many is a place for a command of one kind: each takes up to four, there
-/// are two kinds, and half of all are for other things.
+/// Places per kind of command: one for this many descriptors that we may have open. Each command takes up to four,
+/// there are two kinds, and half of all descriptors are for other things.
 const DESCRIPTORS: u64 = 16;
 
-/// And in a shim, which keeps two for a command.
+/// The same for a shim, which keeps two descriptors for a command.
 const SHIM_DESCRIPTORS: u64 = 8;
 
-/// More are nobody's wish: an agent lets through eight commands of probes for each processor.
+/// More are never needed: an agent runs at most eight probe commands at once for each processor.
 const MOST: u64 = 2048;
 
-/// For one container.
+/// The maximum for one container.
 const MOST_IN_ONE: u64 = 128;
 
-/// The places that there are.
+/// The places for commands.
 #[derive(Debug)]
 pub(crate) struct Room {
     passing: Semaphore,
@@ -29,7 +31,7 @@ pub(crate) struct Room {
     places: usize,
 }
 
-/// A place; it is free again when this goes.
+/// A place for one command, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     _permit: SemaphorePermit<'a>,
@@ -40,14 +42,14 @@ impl Room {
         Self { passing: Semaphore::new(places), staying: Semaphore::new(places), places }
     }
 
-    /// For all containers, of a process that may have so many files open.
+    /// Creates the room for all containers, in a process that may have this many files open.
     pub(crate) fn of_all(open_files: Option<u64>) -> Self {
         let places = open_files.map_or(MOST, |files| (files / DESCRIPTORS).clamp(1, MOST));
         Self::new(usize::try_from(places).unwrap_or(usize::MAX))
     }
 
-    /// For one container, whose shim may have so many files open: a quarter, so that commands which never end leave room for
-    /// those of other containers.
+    /// Creates the room for one container, whose shim may have this many files open: at most a quarter of all places,
+    /// so that commands that never end leave room for those of other containers.
     pub(crate) fn of_one(&self, open_files: Option<u64>) -> Self {
         let part = u64::try_from(self.places / 4).unwrap_or(u64::MAX);
         let places = part.min(open_files.map_or(u64::MAX, |files| files / SHIM_DESCRIPTORS));
@@ -64,7 +66,7 @@ impl Room {
                 ),
             })?
         } else {
-            // Nobody closes it.
+            // The semaphore is never closed.
             self.staying.acquire().await.map_err(|error| Error::Internal(error.to_string()))?
         };
         Ok(Place { _permit: permit })

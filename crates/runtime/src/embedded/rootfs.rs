@@ -1,4 +1,4 @@
-//! What a container's root is made of, and what can be read from it before it is mounted.
+//! The plan for a container's root, and what can be read from it before it is mounted.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,24 +11,25 @@ use super::shim::settings::RootfsPlan;
 use crate::image::rootfs::{MountPoint, Options};
 use crate::image::{Image, ImageStore};
 
-/// More than any honest `/etc/passwd`; beyond it lies an attempt to eat our memory.
+/// More than any legitimate `/etc/passwd`; anything beyond is an attempt to exhaust our memory.
 const MAX_FILE: u64 = 4 << 20;
 
-/// The plan for an image: its layers topmost first, or the host's root.
+/// Returns the plan for an image: its layers, topmost first, or the host's root.
 pub(crate) fn plan(images: &ImageStore, image: &Image) -> RootfsPlan {
     if image.is_built_in() {
         return RootfsPlan::Host(Options::default());
     }
     let mut layers = images.layer_dirs(image);
     layers.reverse();
-    // A layer that appears again further down adds nothing, and overlayfs refuses it.
+    // A layer that appears again further down adds nothing, and overlayfs rejects it.
     let mut seen = std::collections::HashSet::new();
     layers.retain(|layer| seen.insert(layer.clone()));
     RootfsPlan::Layers(layers)
 }
 
-/// The plan with what will be mounted on it: a read-only root must have every place before it is one. `hidden` is a
-/// folder that no container sees. `read_only` is what was asked; the host's root is that in any case, but for what is private.
+/// Adds what will be mounted to the plan: every mount point must exist before a root becomes read-only. `hidden` is a
+/// folder that no container sees. `read_only` is what was requested; the host's root is always read-only, except for
+/// its private folders.
 pub(crate) fn with_mounts(
     plan: RootfsPlan,
     spec: &serde_json::Value,
@@ -39,7 +40,7 @@ pub(crate) fn with_mounts(
     let mounts = spec["mounts"].as_array().into_iter().flatten();
     let mount_points = mounts.filter_map(|mount| {
         let place = PathBuf::from(mount["destination"].as_str()?);
-        // Sockets and devices are mounted on a file, too.
+        // Sockets and devices are mounted on a file as well.
         let is_file = mount["type"] == "bind" && !Path::new(mount["source"].as_str()?).is_dir();
         Some(if is_file { MountPoint::File(place) } else { MountPoint::Dir(place) })
     });
@@ -47,7 +48,7 @@ pub(crate) fn with_mounts(
     RootfsPlan::Host(Options { mount_points, hide: vec![hidden.to_owned()], read_only })
 }
 
-/// Reads a small file of an image, as the container would see it; `None` if it has none.
+/// Reads a small file of an image, as the container would see it; `None` if it has no such file.
 pub(crate) fn read(plan: &RootfsPlan, path: &str) -> Result<Option<String>> {
     let layers: Vec<PathBuf> = match plan {
         RootfsPlan::Host(_) => vec![PathBuf::from("/")],
@@ -64,7 +65,7 @@ pub(crate) fn read(plan: &RootfsPlan, path: &str) -> Result<Option<String>> {
                     .map_err(|error| Error::io(format!("read {path} of the image"), error))?;
                 return Ok(Some(String::from_utf8_lossy(&text).into_owned()));
             }
-            // Hidden by this layer: what lies below does not count.
+            // Removed by this layer: the layers below do not matter.
             Ok(None) => return Ok(None),
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
             Err(errno) => return Err(Error::io(format!("open {path} of the image"), errno)),
@@ -73,7 +74,7 @@ pub(crate) fn read(plan: &RootfsPlan, path: &str) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Opens a regular file without ever leaving the layer, whatever links it has. `None` for a mark of removal.
+/// Opens a regular file without ever leaving the layer, whatever links it has. Returns `None` for a whiteout.
 fn open_inside(layer: &Path, path: &str) -> rustix::io::Result<Option<fs::File>> {
     let root = openat(CWD, layer, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -81,7 +82,7 @@ fn open_inside(layer: &Path, path: &str) -> rustix::io::Result<Option<fs::File>>
     let file =
         match openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
         {
-            // A removed file is a device that nobody serves.
+            // A whiteout is a device without a driver.
             Err(rustix::io::Errno::NXIO) => return Ok(None),
             other => fs::File::from(other?),
         };

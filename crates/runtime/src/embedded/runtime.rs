@@ -1,4 +1,4 @@
-//! The runtime's parts, put together.
+//! The runtime, put together from its parts.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ use crate::image::ImageStore;
 /// How to run the embedded runtime.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the socket is made.
+    /// Path of the socket to create.
     pub socket: PathBuf,
-    /// Where everything is kept.
+    /// The folder of all state.
     pub data_dir: PathBuf,
-    /// Where CNI configurations are; pods get loopback only if there is none.
+    /// The folder of CNI configurations; without one, pods get loopback only.
     pub cni_conf_dir: Option<PathBuf>,
-    /// Where CNI plugins are.
+    /// The folders of CNI plugins.
     pub cni_bin_dirs: Vec<PathBuf>,
-    /// The program that understands the shim's subcommands; this one, unless a test says otherwise.
+    /// The program that implements the shim's subcommands: this one, except in tests.
     pub shim: PathBuf,
 }
 
@@ -54,16 +54,16 @@ pub(crate) struct Runtime {
     pub(crate) images: ImageStore,
     pub(crate) cni: Option<Cni>,
     pub(crate) shim: PathBuf,
-    /// For commands in containers.
+    /// The room for commands in containers.
     pub(crate) room: Room,
-    /// For what they say.
+    /// The memory for their output.
     pub(crate) memory: Memory,
     said_oom_score: AtomicBool,
     _lock: File,
 }
 
 impl Runtime {
-    /// Takes the data folder and reads the machine's facts. Nothing is recovered yet.
+    /// Locks the data folder and reads the machine's facts. Nothing is recovered yet.
     pub(crate) fn open(options: &Options) -> Result<Arc<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::State(
@@ -83,7 +83,7 @@ impl Runtime {
         store::make_dir(&layout.containers())?;
         let images = ImageStore::open(layout.images()).map_err(|error| Error::Image(error.to_string()))?;
         let facts = Facts::read();
-        // One for each container, and a few for each command.
+        // One per container, and a few per command.
         process::allow_all_open_files();
         Ok(Arc::new(Self {
             facts,
@@ -100,7 +100,7 @@ impl Runtime {
         }))
     }
 
-    /// Says once that scores are clamped.
+    /// Logs once that scores are clamped.
     pub(crate) fn note_oom_score(&self, wanted: i64) {
         let given = spec::oom_score(wanted, &self.facts);
         if given != wanted && !self.said_oom_score.swap(true, Ordering::Relaxed) {
@@ -113,7 +113,7 @@ impl Runtime {
     }
 }
 
-/// Runs disk and mount work where it may block.
+/// Runs disk and mount operations on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -122,7 +122,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(Error::Internal(format!("a worker thread failed: {error}"))))
 }
 
-/// Runs an operation to its end, even if the caller hangs up in the middle.
+/// Runs an operation to its end, even if the caller disconnects in the meantime.
 pub(crate) async fn unhurried<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

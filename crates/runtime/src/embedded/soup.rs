@@ -1,12 +1,12 @@
-//! Messages that nobody meant: protobuf fields of any number and kind, filled with what breaks programs.
+//! Random messages: protobuf fields of any number and kind, filled with values that break programs. For tests only.
 //!
-//! Appended to a well-meant message they are merged into it, so that a request gets past its decoder and most of its
-//! checks before something is wrong with it. For tests only.
+//! Appended to a valid message, they are merged into it, so that a request gets past its decoder and most of its checks
+//! before something is wrong with it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// One field's content.
+/// The content of one field.
 #[derive(Debug, Clone)]
 enum Piece {
     Number(u64),
@@ -101,7 +101,7 @@ pub(crate) fn words() -> Vec<String> {
     words.into_iter().map(str::to_owned).chain(long).collect()
 }
 
-/// A few fields of anything, made of these words.
+/// Generates a few random fields that use these words.
 pub(crate) fn soup(words: Vec<String>) -> impl Strategy<Value = Vec<u8>> {
     vec((1_u32..20, piece(words)), 0..5).prop_map(|fields| {
         let mut bytes = Vec::new();

@@ -1,37 +1,37 @@
-//! The life of a container and of a sandbox, as values with guards.
+//! The states of a container and of a sandbox, with their guards.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a container is in its life. It only ever moves downwards.
+/// The state of a container. It only ever moves downwards in this list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ContainerState {
-    /// Described on disk; no process yet.
+    /// Described on disk, but without a process.
     Created,
-    /// A shim was asked to start it; not yet known whether that worked.
+    /// A shim has been asked to start it; whether that worked is not yet known.
     Starting,
-    /// Its first process runs.
+    /// Its first process is running.
     Running {
         /// Process id on the host.
         pid: i32,
-        /// Wall clock, nanoseconds.
+        /// Wall clock time in nanoseconds.
         started_at: i64,
     },
-    /// Nothing of it runs any more.
+    /// Nothing of it is running any more.
     Exited(Exit),
 }
 
-/// How a container ended. Written by the shim, or by the runtime where the shim could not.
+/// How a container ended. Written by the shim, or by the runtime if the shim could not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exit {
-    /// 0–255; 128 + signal for a death by signal.
+    /// 0–255; 128 + signal if it was killed by a signal.
     pub(crate) code: i32,
-    /// Why, where the code does not say it all.
+    /// The cause, which the code alone does not tell.
     pub(crate) cause: Cause,
-    /// Whether the kernel killed one of its processes for want of memory.
+    /// Whether the kernel killed one of its processes because memory ran out.
     pub(crate) oom: bool,
-    /// Wall clock, nanoseconds; 0 if it never started.
+    /// Wall clock time in nanoseconds; 0 if it never started.
     pub(crate) started_at: i64,
-    /// Wall clock, nanoseconds.
+    /// Wall clock time in nanoseconds.
     pub(crate) finished_at: i64,
 }
 
@@ -43,22 +43,22 @@ pub(crate) enum Cause {
     Ended,
     /// It could not be started; the text says why.
     StartFailed(String),
-    /// The shim is gone and left no word: what happened is not known.
+    /// The shim is gone and has recorded nothing: what happened is unknown.
     Lost,
 }
 
-/// Exit code of a container that could not be started, as others use it.
+/// The exit code of a container that could not be started, as in other runtimes.
 pub(crate) const START_FAILED: i32 = 128;
-/// Exit code of a container whose end nobody saw.
+/// The exit code of a container whose end nobody observed.
 pub(crate) const LOST: i32 = 255;
 
 impl Exit {
-    /// The end of a container whose shim vanished.
+    /// Returns the exit of a container whose shim vanished.
     pub(crate) fn lost(started_at: i64, now: i64) -> Self {
         Self { code: LOST, cause: Cause::Lost, oom: false, started_at, finished_at: now }
     }
 
-    /// The end of a container that never ran.
+    /// Returns the exit of a container that never ran.
     pub(crate) fn start_failed(message: impl Into<String>, now: i64) -> Self {
         Self {
             code: START_FAILED,
@@ -69,19 +69,20 @@ impl Exit {
         }
     }
 
-    /// The CRI's `reason`.
+    /// Returns the CRI's `reason`.
     pub(crate) fn reason(&self) -> &'static str {
         match &self.cause {
             Cause::StartFailed(_) => "StartError",
             Cause::Lost => "Unknown",
-            // Whatever it made of that: others say so too, and an init container that has lost a part of itself has failed.
+            // Whatever its exit code is: other runtimes do the same, and an init container that has lost one of its
+            // processes has failed.
             Cause::Ended if self.oom => "OOMKilled",
             Cause::Ended if self.code == 0 => "Completed",
             Cause::Ended => "Error",
         }
     }
 
-    /// The CRI's `message`.
+    /// Returns the CRI's `message`.
     pub(crate) fn message(&self) -> String {
         match &self.cause {
             Cause::StartFailed(message) => message.clone(),
@@ -94,32 +95,32 @@ impl Exit {
 }
 
 impl ContainerState {
-    /// Start is allowed once, from Created only.
+    /// Whether it can be started: only once, from `Created`.
     pub(crate) fn can_start(&self) -> bool {
         matches!(self, Self::Created)
     }
 
-    /// Exec and resource updates need a process.
+    /// Whether exec and resource updates are possible, which need a process.
     pub(crate) fn can_exec(&self) -> bool {
         matches!(self, Self::Running { .. })
     }
 
-    /// A log can be reopened while somebody writes it.
+    /// Whether its log can be reopened, which requires a shim that writes it.
     pub(crate) fn can_reopen_log(&self) -> bool {
         matches!(self, Self::Running { .. })
     }
 
-    /// Limits can change before the start and while it runs.
+    /// Whether its limits can be changed: before the start and while it is running.
     pub(crate) fn can_update(&self) -> bool {
         matches!(self, Self::Created | Self::Running { .. })
     }
 
-    /// Nothing is left to stop.
+    /// Whether there is nothing to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(self, Self::Created | Self::Exited(_))
     }
 
-    /// For messages to people.
+    /// Returns its name for messages.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -136,7 +137,7 @@ impl ContainerState {
 pub(crate) enum SandboxState {
     /// Namespaces and network are up.
     Ready,
-    /// Stopped, or its namespace holder died.
+    /// Stopped, or the process that held its namespace died.
     NotReady,
 }
 

@@ -1,4 +1,4 @@
-//! What containers and pods use, from their control groups.
+//! The resource usage of containers and pods, from their control groups.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn number(value: Option<u64>) -> Option<v1::UInt64Value> {
     value.map(|value| v1::UInt64Value { value })
 }
 
-/// Everything needed to read one container's numbers elsewhere than in an async task.
+/// Everything needed to read one container's usage outside of an async task.
 pub(crate) struct Subject {
     attributes: v1::ContainerAttributes,
     group: String,
@@ -36,7 +36,7 @@ impl Runtime {
     }
 }
 
-/// Reads the control group: call where it may block.
+/// Reads the control group. Must be called where it may block.
 pub(crate) fn container(subject: Subject, cgroups: &Cgroups) -> v1::ContainerStats {
     let usage = cgroups.usage(&subject.group);
     let now = clock::now();
@@ -54,7 +54,7 @@ pub(crate) fn container(subject: Subject, cgroups: &Cgroups) -> v1::ContainerSta
     }
 }
 
-/// Sums up a pod: its own group where it has one, else its containers.
+/// Returns the usage of a pod: that of its own group if it has one, else the sum of its containers.
 pub(crate) fn sandbox(
     sandbox: &Sandbox,
     containers: Vec<v1::ContainerStats>,
@@ -120,7 +120,7 @@ fn writable_layer(folder: &Path, now: i64) -> Option<v1::FilesystemUsage> {
     })
 }
 
-/// One folder after the other: how deep they are is the container's choice.
+/// Counts bytes and inodes without recursion: the container decides how deep its folders are.
 fn count(folder: &Path) -> (u64, u64) {
     let (mut bytes, mut inodes) = (0, 0);
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! What the runtime says about itself and, when asked for more, about a container.
+//! The status of the runtime and, in verbose answers, further information about a container.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Runtime {
         })
     }
 
-    /// Everything else that is known of a container.
+    /// Returns everything else that is known about a container.
     pub(crate) async fn container_info(&self, container: &Container) -> Result<HashMap<String, String>> {
         let path = self.layout.container(container.id()).join(container::SPEC);
         let spec = blocking(move || store::read_json::<serde_json::Value>(&path)).await?;

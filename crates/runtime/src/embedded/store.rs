@@ -1,16 +1,16 @@
-//! What is on disk, and how it gets there: whole or not at all.
+//! What is on disk, and how it is written: atomically.
 //!
 //! ```text
 //! <data dir>/lock                      held by the one runtime that owns this folder
-//! <data dir>/sandboxes/<id>/sandbox.json   written last on creation: a folder without it is half-made
-//!                           request.pb     the PodSandboxConfig as it came
+//! <data dir>/sandboxes/<id>/sandbox.json   written last on creation: a folder without it is incomplete
+//!                           request.pb     the PodSandboxConfig as received
 //!                           ns/{net,ipc,uts}   bind mounts that hold the namespaces
 //!                           shm, hosts, hostname, resolv.conf, pause/
 //! <data dir>/containers/<id>/container.json  written last on creation
 //!                            request.pb, config.json (OCI), seccomp.bpf, shim.json, shim.sock
 //!                            exit.json     how it ended: written by the shim
 //! ```
-//! Records change rarely and by one writer each; a record is replaced by rename, so a reader sees the old or the new one.
+//! Records change rarely and have one writer each. A record is replaced by rename: readers see the old or the new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -23,23 +23,23 @@ use serde::de::DeserializeOwned;
 use super::error::{Error, Result};
 use crate::image::files;
 
-/// Whether a write must survive a power cut, too. A killed process loses nothing either way.
+/// Whether a write must also survive a power failure. A killed process loses nothing either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Survives the end of every process, not a power cut: after one, nothing that this describes runs any more.
+    /// Survives the end of every process, but not a power failure, after which nothing that this describes is running.
     Process,
     /// Flushed to the device before it becomes visible.
     Power,
 }
 
-/// Where things are below the data folder.
+/// The paths below the data folder.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     root: PathBuf,
 }
 
 impl Layout {
-    /// `root` must be absolute: shims and helpers run elsewhere.
+    /// Creates a layout. `root` must be absolute: shims and helpers run in other folders.
     pub(crate) fn new(root: PathBuf) -> Self {
         Self { root }
     }
@@ -75,7 +75,8 @@ pub(crate) const REQUEST: &str = "request.pb";
 pub(crate) const EXIT: &str = "exit.json";
 pub(crate) const SHIM_SOCKET: &str = "shim.sock";
 
-/// Whether a container below this data folder has not ended, by what is written there: they go on without their runtime.
+/// Whether a container below this data folder has not ended, according to its records: containers keep running without
+/// their runtime.
 #[must_use]
 pub fn is_anything_left(data: &Path) -> bool {
     let layout = Layout::new(data.to_owned());
@@ -83,7 +84,7 @@ pub fn is_anything_left(data: &Path) -> bool {
     entries(&layout.containers()).is_ok_and(|ids| !ids.iter().all(has_ended))
 }
 
-/// Makes a folder that only its owner can enter, with its parents.
+/// Creates a folder that only its owner can enter, with its parents.
 pub(crate) fn make_dir(path: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -92,7 +93,7 @@ pub(crate) fn make_dir(path: &Path) -> Result<()> {
         .map_err(|error| Error::io(format!("create {}", path.display()), error))
 }
 
-/// Replaces a file by one with these bytes, in one step.
+/// Atomically replaces a file by one with these bytes.
 pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -109,14 +110,14 @@ pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result
     attempt().map_err(|error| Error::io(format!("write {}", path.display()), error))
 }
 
-/// As [`write`], a JSON document.
+/// Writes a JSON document, as [`write`] does.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T, durability: Durability) -> Result<()> {
     let bytes =
         serde_json::to_vec(value).map_err(|error| Error::io(format!("encode {}", path.display()), error))?;
     write(path, &bytes, durability)
 }
 
-/// Reads a JSON document; `None` if there is none.
+/// Reads a JSON document; `None` if there is no such file.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let Some(bytes) = read(path)? else { return Ok(None) };
     serde_json::from_slice(&bytes)
@@ -124,7 +125,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         .map_err(|error| Error::io(format!("decode {}", path.display()), error))
 }
 
-/// Reads a file; `None` if there is none.
+/// Reads a file; `None` if there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -133,7 +134,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Names of the entries of a folder; empty if there is no such folder.
+/// Returns the names of a folder's entries, or none if there is no such folder.
 pub(crate) fn entries(path: &Path) -> Result<Vec<String>> {
     let listing = match fs::read_dir(path) {
         Ok(listing) => listing,
@@ -147,14 +148,14 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<String>> {
     Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// Removes a folder and all below it; fine if it is not there.
+/// Removes a folder and everything below it, if it exists.
 ///
-/// Something mounted below it is an error: callers unmount first.
+/// Anything mounted below it is an error: callers must unmount first.
 pub(crate) fn remove_dir(path: &Path) -> Result<()> {
     files::remove_tree(path).map_err(|error| Error::io(format!("remove {}", path.display()), error))
 }
 
-/// Takes the folder for this process; a second runtime on the same folder is refused.
+/// Locks the folder for this process; a second runtime in the same folder gets an error.
 pub(crate) fn lock(root: &Path) -> Result<File> {
     let path = root.join("lock");
     let file = OpenOptions::new()

@@ -1,4 +1,4 @@
-//! Our end of a shim: start one, connect to one, watch one.
+//! The runtime's side of a shim: starting one, connecting to one, watching one.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,8 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// A connection to a live shim.
 pub(crate) type Link = BufReader<UnixStream>;
 
-/// Paths in a socket's address are short; a folder's descriptor has a short name.
+/// Calls `work` with a short path of the socket: a socket's address limits its length, and a folder's descriptor has a
+/// short name.
 fn with_short_path<T>(folder: &Path, work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let handle = File::open(folder)?;
     work(Path::new(&format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), store::SHIM_SOCKET)))
@@ -42,13 +43,13 @@ pub(crate) fn spawn(program: &Path, folder: &Path) -> Result<StdUnixStream> {
     let mut command = tokio::process::Command::new(program);
     command.arg0("rubelet-shim").arg(shim::SHIM).current_dir(folder).env_clear();
     command.stdin(Stdio::from(OwnedFd::from(listener))).stdout(Stdio::null()).stderr(Stdio::null());
-    // Not kept: the runtime reaps it in the background, and learns of its end by the socket.
+    // The child is not kept: the runtime reaps it in the background, and learns of its end from the socket.
     command.spawn().map_err(context)?;
     Ok(link)
 }
 
-/// Connects to the shim of a folder; `None` if none lives, or none was ever started. Never waits: a shim that has not
-/// listened for so long that nobody else can line up is an error.
+/// Connects to the shim of a folder; `None` if there is no live one, or none was ever started. Never waits: if a shim
+/// has not accepted connections for so long that its queue is full, that is an error.
 pub(crate) fn connect(folder: &Path) -> Result<Option<StdUnixStream>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let link = with_short_path(folder, |path| {
@@ -70,14 +71,14 @@ pub(crate) fn was_started(folder: &Path) -> bool {
     folder.join(store::SHIM_SOCKET).exists()
 }
 
-/// Makes a connection usable here.
+/// Converts a connection for use in async code.
 pub(crate) fn adopt(link: StdUnixStream) -> Result<Link> {
     link.set_nonblocking(true).map_err(|error| Error::io("set up a socket", error))?;
     let link = UnixStream::from_std(link).map_err(|error| Error::io("set up a socket", error))?;
     Ok(BufReader::new(link))
 }
 
-/// The next word of a shim; `None` when it is gone.
+/// Returns the shim's next report; `None` once it is gone.
 pub(crate) async fn next(link: &mut Link) -> Option<Report> {
     let mut line = String::new();
     loop {
@@ -93,8 +94,8 @@ pub(crate) async fn next(link: &mut Link) -> Option<Report> {
     }
 }
 
-/// Asks the shim of a folder for something. `Ok(false)` if no shim is left to ask. One that does not answer soon, because it
-/// was stopped or waits for a disk, is an error.
+/// Sends a command to the shim of a folder. Returns `Ok(false)` if there is no live shim. A shim that does not answer
+/// soon, because it was stopped or waits for a disk, is an error.
 pub(crate) async fn ask(folder: &Path, command: Command) -> Result<bool> {
     let silent = || Error::State(format!("the shim in {} does not answer", folder.display()));
     tokio::time::timeout(ANSWERED_WITHIN, put(folder, command)).await.unwrap_or_else(|_| Err(silent()))
@@ -121,7 +122,7 @@ async fn put(folder: &Path, command: Command) -> Result<bool> {
 }
 
 impl Runtime {
-    /// Watches a running container until its shim has gone, then says how it ended.
+    /// Watches a running container until its shim is gone, then publishes how it ended.
     pub(crate) fn watch(self: &Arc<Self>, container: Arc<Container>, mut link: Link) {
         let runtime = Arc::clone(self);
         tokio::spawn(async move {
@@ -136,7 +137,8 @@ impl Runtime {
         });
     }
 
-    /// A container's shim is done or gone: the end of the container, from its file, as the shim told it, or by default.
+    /// Ends a container whose shim is done or gone: with the exit from its file, else the one that the shim reported,
+    /// else a default.
     pub(crate) async fn finish(self: &Arc<Self>, container: &Arc<Container>, told: Option<Exit>) {
         let started_at = match container.state() {
             ContainerState::Running { started_at, .. } => started_at,
@@ -147,8 +149,8 @@ impl Runtime {
         self.publish_container(ContainerEventType::ContainerStoppedEvent, container);
     }
 
-    /// The recorded end, or what was told of it, or a lost one, recorded now. Nothing of the container runs when this
-    /// returns.
+    /// Returns the recorded exit, or the reported one, or a lost one, which is recorded now. When this returns, nothing
+    /// of the container is running.
     async fn read_end(
         self: &Arc<Self>,
         container: &Arc<Container>,
@@ -176,8 +178,8 @@ impl Runtime {
         exit
     }
 
-    /// Kills everything in a control group and removes it. Gives up after a while: a process in the kernel's hands
-    /// cannot be ended by anybody, and the next removal tries again.
+    /// Kills everything in a control group and removes it. Gives up after a while: nobody can end a process that is
+    /// stuck in the kernel, and the next removal tries again.
     pub(crate) async fn end_group(self: &Arc<Self>, group: &str) {
         let mut pause = Duration::from_millis(1);
         for _ in 0..12 {
@@ -195,7 +197,8 @@ impl Runtime {
         tracing::warn!(group, "cannot kill the processes of a control group");
     }
 
-    /// Publishes a container's transition; silent if its sandbox is gone, which cannot be while it exists.
+    /// Publishes a container's transition. Does nothing if its sandbox is gone, which cannot happen before the
+    /// container is.
     pub(crate) fn publish_container(&self, kind: ContainerEventType, container: &Container) {
         if let Ok(sandbox) = self.registry.sandbox(&container.record.sandbox) {
             self.events.publish(kind, container.id(), &sandbox, &self.registry);

@@ -1,14 +1,14 @@
-//! A control group of v2 for tests, also where v1 has the controllers.
+//! A v2 control group for tests, even where v1 has the controllers.
 
 use std::path::{Path, PathBuf};
 
 use super::mountinfo;
 
-/// A group that goes away again.
+/// A group that is removed when this is dropped.
 pub(crate) struct TestGroup(PathBuf);
 
 impl TestGroup {
-    /// `None` where this user may not make one.
+    /// Creates a group; `None` if this user may not.
     pub(crate) fn make(name: &str) -> Option<Self> {
         let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let mounts = mountinfo::parse(&table);

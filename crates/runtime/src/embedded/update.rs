@@ -1,4 +1,4 @@
-//! `UpdateContainerResources`: new limits for a container, running or not yet.
+//! `UpdateContainerResources`: changes the limits of a container, before its start or while it is running.
 
 use std::fs;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Runtime {
     }
 }
 
-/// What was not said stays as it was.
+/// Merges new limits into the old ones: unspecified values stay as they were.
 fn merge(old: v1::LinuxContainerResources, new: &v1::LinuxContainerResources) -> v1::LinuxContainerResources {
     let number = |new: i64, old: i64| if new == 0 { old } else { new };
     let text = |new: &String, old: String| if new.is_empty() { old } else { new.clone() };
@@ -80,7 +80,7 @@ fn merge(old: v1::LinuxContainerResources, new: &v1::LinuxContainerResources) ->
     }
 }
 
-/// One file of a control group, and what to write to it.
+/// A file of a control group, and what to write to it.
 #[derive(Debug, PartialEq, Eq)]
 struct Write {
     controller: &'static str,
@@ -92,8 +92,8 @@ fn write(controller: &'static str, file: impl Into<String>, value: &dyn ToString
     Write { controller, file: file.into(), value: value.to_string() }
 }
 
-/// The files of a control group that a change writes, in order. `merged` is what holds after it; `now` is what v1's limit
-/// on memory and swap together is at present. Pure.
+/// Returns the writes for a change, in order. `merged` are all limits after the change; `now` is v1's current limit of
+/// memory and swap together. Pure.
 fn writes(
     cgroups: &Cgroups,
     wanted: &v1::LinuxContainerResources,
@@ -116,7 +116,7 @@ fn writes(
     list
 }
 
-/// A file of v2 may hold more than one value: those that were not asked for stay as they are.
+/// Returns the writes for v2. A file may hold more than one value: those that were not specified stay as they are.
 fn writes_v2(wanted: &v1::LinuxContainerResources, merged: &v1::LinuxContainerResources) -> Vec<Write> {
     let mut list = Vec::new();
     if wanted.cpu_quota != 0 || wanted.cpu_period != 0 {
@@ -162,7 +162,8 @@ fn writes_v1(wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Writ
     }
     if let (true, Some(now)) = (swap != 0, now) {
         let both = write("memory", "memory.memsw.limit_in_bytes", &swap);
-        // The kernel keeps memory below memory and swap at every step: the ceiling is raised first, and lowered last.
+        // The kernel requires the memory limit to be below that of memory and swap at every step: the latter is raised
+        // first, and lowered last.
         let is_raised = swap < 0 || u64::try_from(swap).is_ok_and(|swap| swap > now);
         let place = if is_raised && limit != 0 { list.len() - 1 } else { list.len() };
         list.insert(place, both);
@@ -173,8 +174,8 @@ fn writes_v1(wanted: &v1::LinuxContainerResources, now: Option<u64>) -> Vec<Writ
     list
 }
 
-/// The weight of these shares, as OCI runtimes have it since runc 1.3.2, and libcontainer when it makes the group: the
-/// smallest, the usual and the largest shares are the smallest, the usual and the largest weight.
+/// Converts shares to a weight, as OCI runtimes do since runc 1.3.2, and libcontainer does when it creates the group:
+/// the smallest, usual and largest shares become the smallest, usual and largest weight.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -191,7 +192,7 @@ fn weight(shares: i64) -> i64 {
     }
 }
 
-/// Applies what is new to a running container.
+/// Applies new limits to a running container.
 fn apply(
     facts: &Facts,
     group: &str,
@@ -211,14 +212,14 @@ fn apply(
     if wanted.oom_score_adj != 0 {
         let score = spec::oom_score(wanted.oom_score_adj, facts).to_string();
         for pid in facts.cgroups.processes(group) {
-            // One that has just ended needs no score.
+            // A process that has just ended needs no score.
             let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), &score);
         }
     }
     Ok(())
 }
 
-/// The names of the files that a change writes, for tests.
+/// Returns the names of the files that a change writes, for tests.
 #[cfg(test)]
 pub(crate) fn planned_files(facts: &Facts, wanted: &v1::LinuxContainerResources) -> Result<Vec<String>> {
     spec::linux_resources(Some(wanted), facts)?;
@@ -270,7 +271,7 @@ mod tests {
             v1::LinuxContainerResources { cpu_quota: -1, memory_limit_in_bytes: -1, ..Default::default() };
         assert_eq!(files(&v2, &unlimited), ["cpu.max=max 100000", "memory.max=max"]);
         assert!(files(&v2, &v1::LinuxContainerResources::default()).is_empty());
-        // What is in the same file, or counted together, and was not said, stays.
+        // Values that are in the same file, or counted together, stay if they were not specified.
         let period = v1::LinuxContainerResources { cpu_period: 50_000, ..Default::default() };
         assert_eq!(changed_files(&v2, &wanted, &period), ["cpu.max=20000 50000"]);
         let swap = v1::LinuxContainerResources { memory_swap_limit_in_bytes: 5000, ..Default::default() };

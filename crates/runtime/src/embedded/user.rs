@@ -1,9 +1,9 @@
-//! Who a container runs as: the request, the image, and the image's `/etc/passwd` and `/etc/group`.
+//! The user that a container runs as, from the request, the image, and the image's `/etc/passwd` and `/etc/group`.
 
 use super::error::{Error, Result};
 use super::facts::Facts;
 
-/// A user, resolved.
+/// A resolved user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct User {
     pub(crate) uid: u32,
@@ -11,22 +11,22 @@ pub(crate) struct User {
     pub(crate) groups: Vec<u32>,
 }
 
-/// What was asked for.
+/// The requested user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted<'a> {
     pub(crate) run_as_user: Option<i64>,
     pub(crate) run_as_username: &'a str,
     pub(crate) run_as_group: Option<i64>,
     pub(crate) supplemental_groups: &'a [i64],
-    /// Whether the groups of the image's `/etc/group` count, too.
+    /// Whether the groups of the image's `/etc/group` are added.
     pub(crate) merge_image_groups: bool,
-    /// The image's own word: `user`, `uid`, `user:group` or `uid:gid`.
+    /// The image's user: `user`, `uid`, `user:group` or `uid:gid`.
     pub(crate) image_user: &'a str,
 }
 
 const CONTEXT: &str = "linux.security_context";
 
-/// Finds ids for what was asked. `passwd` and `group` are the image's files, empty if it has none.
+/// Finds the ids of the requested user. `passwd` and `group` are the image's files, empty if it has none.
 pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<User> {
     let field = |name: &str| format!("{CONTEXT}.{name}");
     let (image_user, image_group) = wanted.image_user.split_once(':').unwrap_or((wanted.image_user, ""));
@@ -67,7 +67,7 @@ pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<
             groups.push(gid);
         }
     };
-    // A program that gives up its group must not be rid of what that group may not do.
+    // A program that gives up its group must not escape the restrictions of that group.
     add(gid);
     for extra in wanted.supplemental_groups {
         add(id(*extra, &field("supplemental_groups"))?);
@@ -78,8 +78,8 @@ pub(crate) fn resolve(wanted: &Wanted<'_>, passwd: &str, group: &str) -> Result<
     Ok(User { uid: entry.uid, gid, groups })
 }
 
-/// Refuses who does not exist in this process's user namespace. Groups that only the image asks for are left out
-/// instead: most images list some for root, and no program counts on them.
+/// Rejects ids that do not exist in this process's user namespace. Groups that only the image asks for are dropped
+/// instead: most images list some for root, and no program depends on them.
 pub(crate) fn admit(mut user: User, wanted: &Wanted<'_>, facts: &Facts) -> Result<User> {
     let unmapped = |name: &str, id: u32| {
         let problem = format!(
@@ -132,7 +132,7 @@ fn passwd_entries(passwd: &str) -> impl Iterator<Item = Entry> + '_ {
     })
 }
 
-/// The home of a user, by the image's `/etc/passwd`.
+/// Returns the home of a user, according to the image's `/etc/passwd`.
 pub(crate) fn home(passwd: &str, uid: u32) -> Option<&str> {
     passwd.lines().find_map(|line| {
         let mut fields = line.trim().split(':').skip(2);
@@ -242,7 +242,7 @@ mod tests {
         let user = |uid: u32, gid: u32, groups: &[u32]| User { uid, gid, groups: groups.to_vec() };
         let nothing = Wanted::default();
         let asked = Wanted { supplemental_groups: &[5], ..Wanted::default() };
-        // user, what was asked for, where → groups that are left, or the field that is refused
+        // user, request, machine → remaining groups, or the field that is rejected
         type Outcome = std::result::Result<&'static [u32], &'static str>;
         let table: [(User, &Wanted<'_>, &Facts, Outcome); 7] = [
             (user(0, 0, &[]), &nothing, &one, Ok(&[])),

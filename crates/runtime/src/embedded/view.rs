@@ -1,4 +1,4 @@
-//! What is in memory, in the CRI's words. Pure.
+//! Converts the objects in memory to CRI messages. Pure.
 
 use rubelet_cri::v1;
 
@@ -7,7 +7,7 @@ use super::state::{ContainerState, SandboxState};
 
 fn cri_state(state: &ContainerState) -> v1::ContainerState {
     match state {
-        // Until its program runs a container is only created; a caller of start hears more when there is more.
+        // Until its program runs, a container is only created; the caller of the start gets the outcome in time.
         ContainerState::Created | ContainerState::Starting => v1::ContainerState::ContainerCreated,
         ContainerState::Running { .. } => v1::ContainerState::ContainerRunning,
         ContainerState::Exited(_) => v1::ContainerState::ContainerExited,
@@ -51,7 +51,7 @@ pub(crate) fn sandbox_status(sandbox: &Sandbox) -> v1::PodSandboxStatus {
     }
 }
 
-/// Without addresses there is no network, so that nobody takes loopback for a network that is broken.
+/// Without addresses there is no network status, so that loopback is not taken for a broken network.
 fn network(ips: &[String]) -> Option<v1::PodSandboxNetworkStatus> {
     let (ip, more) = ips.split_first()?;
     let additional_ips = more.iter().cloned().map(|ip| v1::PodIp { ip }).collect();
@@ -74,7 +74,7 @@ pub(crate) fn container_item(container: &Container) -> v1::Container {
     }
 }
 
-/// The image's name, as containerd says it: a request may have its id.
+/// Returns the image's name, as containerd does: the request may contain its id instead.
 fn image_name(container: &Container) -> Option<v1::ImageSpec> {
     let tag = container.record.image_tag.clone();
     tag.map(|image| v1::ImageSpec { image, ..Default::default() }).or_else(|| container.config.image.clone())

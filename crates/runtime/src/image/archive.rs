@@ -1,4 +1,4 @@
-//! An image archive as a set of named blobs, read in place. Nothing of it is ever extracted under its own name.
+//! An image archive as a set of named blobs that are read in place. Nothing is ever extracted under its own name.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,12 +12,12 @@ use super::rules::Place;
 use super::streams::{Capped, Compression, decompress};
 use super::tape::{EntryKind, Skip, Tape, TarError};
 
-/// Blobs and links that an archive may list.
+/// How many blobs and links an archive may list.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_DEPTH: usize = 16;
 const MAX_NAME: usize = 512;
 const SPACE_CHECK_BYTES: u64 = 32 << 20;
-/// Links to links that are followed.
+/// How many links in a row are followed.
 const MAX_HOPS: usize = 8;
 
 #[derive(Debug)]
@@ -32,11 +32,11 @@ enum Blob {
         offset: u64,
         len: u64,
     },
-    /// The same as another entry: older archives name a layer once for every image.
+    /// The same as another entry: older archives name a layer once for each image.
     SameAs(String),
 }
 
-/// One blob of the archive, from its beginning.
+/// One blob of the archive, read from its beginning.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     file: &'a File,
@@ -47,7 +47,7 @@ pub(crate) struct Section<'a> {
 struct Seekable(BufReader<File>);
 
 impl Archive {
-    /// Lists what is in the archive. A compressed one is decompressed into this directory first.
+    /// Lists the contents of the archive. A compressed one is first decompressed into this directory.
     pub(crate) fn open(mut file: File, scratch: &Path, limits: &Limits) -> Result<Self, TarError> {
         let mut start = [0; 4];
         let len = read_up_to(&mut file, &mut start)?;
@@ -95,7 +95,7 @@ impl Archive {
         self.find(name).is_some()
     }
 
-    /// The blob of this name, to be read, and its length.
+    /// Returns a reader for the blob of this name, and its length.
     pub(crate) fn blob(&self, name: &str) -> Option<(Section<'_>, u64)> {
         let (offset, len) = self.find(name)?;
         Some((Section { file: &self.file, offset, left: len }, len))
@@ -113,13 +113,13 @@ impl Archive {
     }
 }
 
-/// The plain bytes of this stream in a file of their own that has no name.
+/// Decompresses this stream into an unnamed file.
 fn spool(stream: impl Read, scratch: &Path, limits: &Limits) -> io::Result<File> {
     let path = scratch.join("archive.tar");
     let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
     std::fs::remove_file(&path)?;
     let mut plain = Capped::new(decompress(stream)?, limits.max_archive_bytes);
-    // In portions, to see in time that the disk fills up.
+    // In chunks, to notice early that the disk is filling up.
     while io::copy(&mut plain.by_ref().take(SPACE_CHECK_BYTES), &mut file)? > 0 {
         if files::free_bytes(&file)? < limits.min_free_bytes {
             return Err(io::ErrorKind::StorageFull.into());
@@ -142,7 +142,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The one way to write a name, or nothing for a name that no image archive uses.
+/// Normalises a name; `None` for one that no image archive uses.
 fn normal(path: &[u8]) -> Option<String> {
     if path.len() > MAX_NAME {
         return None;
@@ -153,7 +153,7 @@ fn normal(path: &[u8]) -> Option<String> {
     String::from_utf8(parts.join(&b'/')).ok()
 }
 
-/// What a link of this name leads to: `a/layer.tar -> ../b/layer.tar` is `b/layer.tar`.
+/// Resolves a link of this name: `a/layer.tar -> ../b/layer.tar` is `b/layer.tar`.
 fn beside(name: &str, target: &[u8]) -> Option<String> {
     let target = std::str::from_utf8(target).ok()?;
     let mut parts: Vec<&str> = if target.starts_with('/') { Vec::new() } else { name.split('/').collect() };
@@ -194,7 +194,7 @@ impl Read for Seekable {
 
 impl Skip for Seekable {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        // A seek beyond the end succeeds: the last byte is read to see that it is there.
+        // A seek beyond the end succeeds, so the last byte is read to check that it exists.
         let Some(most) = bytes.checked_sub(1) else { return Ok(()) };
         let most = i64::try_from(most).map_err(|_| io::ErrorKind::UnexpectedEof)?;
         self.0.seek_relative(most).map_err(|_| io::ErrorKind::UnexpectedEof)?;

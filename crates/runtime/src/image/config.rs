@@ -6,41 +6,41 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 
-/// What the image says about how to run it. Empty means: the image does not say.
+/// What the image says about how to run it. An empty field means that the image does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageConfig {
     /// The program, to which the arguments are appended.
     pub entrypoint: Vec<String>,
-    /// The default arguments, or the program where there is no entrypoint.
+    /// The default arguments, or the program if there is no entrypoint.
     pub cmd: Vec<String>,
     /// `NAME=value` pairs, in order.
     pub env: Vec<String>,
     /// `user`, `uid`, `user:group` or `uid:gid`.
     pub user: String,
-    /// Where the program starts.
+    /// The directory in which the program starts.
     pub working_dir: String,
-    /// The signal that asks it to stop: a name or a number.
+    /// The signal that asks the program to stop: a name or a number.
     pub stop_signal: Option<String>,
     /// `port/protocol`, as written.
     pub exposed_ports: Vec<String>,
-    /// Paths that want storage of their own.
+    /// Paths that should get storage of their own.
     pub volumes: Vec<String>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Why a configuration blob cannot be used.
+/// The reason why a configuration blob cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not the JSON of an image configuration.
+    /// It is not the JSON of an image configuration.
     #[error("the image configuration is not valid: {0}")]
     Json(#[from] serde_json::Error),
-    /// Layers of another kind than `layers`.
+    /// Its root filesystem is not of the type `layers`.
     #[error("the image's rootfs is of type {0:?}, but only \"layers\" is supported")]
     RootfsType(String),
 }
 
-/// A configuration blob, read: what to run, on which platform, and the layers it is made of.
+/// A parsed configuration blob: what to run, on which platform, and the layers it is made of.
 #[derive(Debug)]
 pub(crate) struct ConfigBlob {
     pub(crate) config: ImageConfig,
@@ -50,7 +50,7 @@ pub(crate) struct ConfigBlob {
 }
 
 impl ConfigBlob {
-    /// Reads a blob of either flavour, OCI or docker: they agree on every field used here.
+    /// Parses a blob of either format, OCI or docker: they agree on every field used here.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, ConfigError> {
         let wire: Wire = serde_json::from_slice(json)?;
         if !matches!(wire.rootfs.kind.as_str(), "" | "layers") {
@@ -80,7 +80,7 @@ fn keys(map: Option<BTreeMap<String, serde::de::IgnoredAny>>) -> Vec<String> {
     map.unwrap_or_default().into_keys().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-// Builders write `null` where they mean "nothing", for almost any field.
+// Builders write `null` for "nothing" in almost any field.
 #[derive(Deserialize)]
 struct Wire {
     config: Option<WireRun>,

@@ -9,30 +9,30 @@ use sha2::{Digest as _, Sha256};
 const ALGORITHM: &str = "sha256:";
 const HEX_LEN: usize = 64;
 
-/// A sha256 digest in its written form, checked: safe to use as a file name and to compare as text.
+/// A sha256 digest in its written form, validated: safe to use as a file name and to compare as text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
-/// Why a text is no digest we can use.
+/// The reason why a text is not a usable digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// Another algorithm than sha256, or none.
+    /// The algorithm is not sha256, or is missing.
     #[error("digest {0:?} is not of the form sha256:<hex>")]
     Algorithm(String),
-    /// Not exactly 64 lower-case hexadecimal digits.
+    /// The rest is not exactly 64 lower-case hexadecimal digits.
     #[error("digest {0:?} does not have 64 lower-case hexadecimal digits")]
     Hex(String),
 }
 
-/// Computes a [`Digest`] over bytes as they pass by.
+/// Computes a [`Digest`] incrementally.
 #[derive(Clone, Default)]
 pub(crate) struct Hasher(Sha256);
 
 // === impl Digest ===
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Computes the digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::default();
@@ -52,7 +52,7 @@ impl Digest {
         &self.0
     }
 
-    /// The digest whose hexadecimal part this is.
+    /// Makes a digest from its hexadecimal part.
     pub(crate) fn from_hex(hex: &str) -> Result<Self, DigestError> {
         if hex.len() == HEX_LEN && hex.bytes().all(is_lower_hex) {
             Ok(Self(format!("{ALGORITHM}{hex}")))

@@ -1,4 +1,4 @@
-//! The few file operations on which the store's safety rests: atomic replacement, locks, tree removal.
+//! The few file operations that the store's safety rests on: atomic replacement, locks, removal of trees.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,8 +10,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// Puts these bytes at this path so that a reader, or a crash, sees the old file or the new one whole.
-/// The caller holds the store's lock, which is why one temporary name is enough.
+/// Replaces the file at this path atomically: a reader, also one after a crash, sees either the old file or the new
+/// one. The caller holds the store's lock, which is why one temporary name is enough.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -22,7 +22,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_dir)
 }
 
-/// Makes the names in this directory durable.
+/// Makes the entries of this directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
@@ -32,18 +32,18 @@ pub(crate) fn sync_filesystem(dir: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
 
-/// How many bytes we may still write on the filesystem of this file or directory.
+/// Returns how many bytes we may still write on the filesystem of this file or directory.
 pub(crate) fn free_bytes(file: impl AsFd) -> io::Result<u64> {
     let stat = rustix::fs::fstatvfs(file)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Creates the directory and its parents; only the owner may look inside the ones that are new.
+/// Creates the directory and its parents. New ones are accessible to the owner only.
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Waits for the exclusive lock on this file, which is created if missing. Dropping the file lets go of it.
+/// Waits for the exclusive lock on this file, which is created if missing. Dropping the file releases the lock.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -51,7 +51,7 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes the exclusive lock on this file or directory if nobody has it.
+/// Takes the exclusive lock on this file or directory, unless somebody else holds it.
 pub(crate) fn try_lock(file: File) -> io::Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
@@ -60,8 +60,8 @@ pub(crate) fn try_lock(file: File) -> io::Result<Option<File>> {
     }
 }
 
-/// Removes whatever is at this path. Nothing there is fine; a mount point inside is an error, never entered:
-/// what is mounted there may be the host's own root.
+/// Removes whatever is at this path, if anything. A mount point inside is an error and is never entered: what is
+/// mounted there may be the host's own root.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -77,15 +77,15 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     remove_at(parent.as_fd(), &name)
 }
 
-/// Deeper directories are moved up before they are emptied: how deep they are is the choice of whoever made them, and neither
-/// descriptors nor the stack may run out.
+/// The depth from which directories are moved up before they are emptied. Whoever made the tree chose its depth, and
+/// neither descriptors nor the stack may run out.
 const DEEPEST: usize = 32;
 
-/// Removes the entry of this name in this directory, with everything below it.
+/// Removes this entry of this directory, with everything below it.
 pub(crate) fn remove_at(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let Some(top) = remove_or_open(dir, name)? else { return Ok(()) };
     let mut removal = Removal { top: top.as_fd(), moved: 0 };
-    // Until nothing is found: what was moved up comes while the directory is being read.
+    // Repeated until it finds nothing, since directories are moved up here while this one is being read.
     while removal.empty(top.as_fd(), 0)? {}
     remove_empty(dir, name)
 }
@@ -96,11 +96,11 @@ struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// Removes what a directory holds; whether that was anything.
+    /// Removes the contents of a directory, and returns whether there were any.
     fn empty(&mut self, dir: BorrowedFd<'_>, depth: usize) -> io::Result<bool> {
         let (mut found, mut writable) = (false, false);
-        // Not `read_from`, which opens the directory once more and may not be allowed to. A copy goes on where the last one
-        // ended.
+        // Not `read_from`, which opens the directory again, for which we may lack permission. A duplicate shares its
+        // position, hence the rewind.
         let mut entries = Dir::new(dir.try_clone_to_owned()?)?;
         entries.rewind();
         for entry in entries {
@@ -143,7 +143,7 @@ impl Removal<'_> {
     }
 }
 
-/// Removes what is no directory, and opens what is one.
+/// Removes the entry if it is not a directory; opens it if it is.
 fn remove_or_open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<OwnedFd>> {
     match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(None),
@@ -153,7 +153,7 @@ fn remove_or_open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<OwnedFd
     match open_to_remove(dir, name) {
         Ok(inside) => Ok(Some(inside)),
         Err(Errno::ACCESS) => {
-            // Not root, and a directory that even its owner may not read.
+            // We are not root, and the directory is unreadable even for its owner.
             rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
             Ok(Some(open_to_remove(dir, name)?))
         }
@@ -203,7 +203,7 @@ mod tests {
         fs::create_dir(&tree).unwrap();
         fs::write(tree.join("..removing-1"), "a name that is taken").unwrap();
         let mut at: OwnedFd = File::open(&tree).unwrap().into();
-        // A path to the bottom would be longer than any may be.
+        // A path to the bottom would exceed the maximum length.
         for _ in 0..5_000 {
             rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
             rustix::fs::mkdirat(&at, "beside", Mode::RWXU).unwrap();

@@ -1,4 +1,4 @@
-//! The built-in image `host`: the machine's own root, nothing to download.
+//! The built-in image `host`: the machine's own root filesystem, with nothing to download.
 
 use super::config::ImageConfig;
 use super::digest::Digest;
@@ -8,13 +8,13 @@ use super::record::{Content, Image};
 /// The name of the built-in image.
 pub const HOST_IMAGE: &str = "host";
 
-/// What the id is the digest of. A change of what the image *is* changes the text, and so the id.
+/// The text whose digest is the image's id. When what the image *is* changes, this text changes, and with it the id.
 const RECIPE: &[u8] =
     b"rubelet built-in image: the host's root, read-only; private /tmp, /run, /var/tmp; version 1";
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The image itself, which every store has without storing it.
+/// The built-in image, which every store has without storing it.
 pub(crate) fn image() -> Image {
     Image {
         id: Digest::of(RECIPE),
@@ -31,7 +31,7 @@ pub(crate) fn image() -> Image {
     }
 }
 
-/// Whether the name means the built-in image. The full form counts too: clients normalise before they ask.
+/// Returns whether the name refers to the built-in image. So does its full form, because clients normalise names first.
 pub(crate) fn is_named_by(name: &ImageName) -> bool {
     name.registry() == "docker.io" && name.repository() == "library/host" && name.tag() == Some("latest")
 }

@@ -1,4 +1,4 @@
-//! Images from a file: archives as `docker save`, `podman save`, `skopeo`, `buildah` and `ctr` write them.
+//! Import of images from a file: archives as `docker save`, `podman save`, `skopeo`, `buildah` and `ctr` write them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,22 +19,22 @@ use super::tape::TarError;
 
 const OCI_INDEX: &str = "index.json";
 const DOCKER_MANIFEST: &str = "manifest.json";
-/// Documents are small; what is not is none.
+/// The largest accepted document: real ones are small.
 const MAX_DOCUMENT: u64 = 8 << 20;
-/// Indexes that list indexes.
+/// How deeply indexes may list further indexes.
 const MAX_NESTING: usize = 4;
 const MAX_IMAGES: usize = 1000;
 
-/// How to import an archive.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The name to give, instead of those in the archive, which must then hold one image.
+    /// The name to give the image instead of those in the archive, which must then hold exactly one image.
     pub tag: Option<ImageName>,
-    /// What the archive may ask for.
+    /// The limits on what the archive may use.
     pub limits: Limits,
 }
 
-/// Why an archive was not imported. The store is then as it was before.
+/// The error of an import. The store is left as it was before.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot import {}: {reason}", archive.display())]
 pub struct ImportError {
@@ -48,50 +48,50 @@ pub struct ImportError {
 /// What is wrong with an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportReason {
-    /// It cannot be opened.
+    /// The archive cannot be opened.
     #[error(transparent)]
     Open(io::Error),
     /// It is not a tar archive, or a damaged one.
     #[error("not a readable archive: {0}")]
     Tar(#[from] TarError),
-    /// A tar archive, but not of images.
+    /// It is a tar archive, but contains no images.
     #[error(
         "not an image archive, since it has neither {OCI_INDEX} nor {DOCKER_MANIFEST}: create one with `docker save` \
          or `skopeo copy … oci-archive:FILE`"
     )]
     NotImages,
-    /// No image in it is for this machine, or there is none at all.
+    /// It contains no image for this machine, or none at all.
     #[error("the archive has no image for {wanted}{}", only_for(.offered))]
     NoImage {
-        /// This machine.
+        /// The platform of this machine.
         wanted: Platform,
-        /// What it has.
+        /// The platforms that it has images for.
         offered: Vec<Platform>,
     },
-    /// A blob that is named and not there.
+    /// A blob is referred to but missing.
     #[error("{0:?} is missing from the archive")]
     Missing(String),
-    /// A document that cannot be one.
+    /// A document is larger than any real one.
     #[error("{0:?} is larger than {MAX_DOCUMENT} bytes")]
     TooLarge(String),
-    /// A document that cannot be read.
+    /// A document cannot be read.
     #[error("{name:?}: {source}")]
     Document {
-        /// Its name in the archive.
+        /// The document's name in the archive.
         name: String,
         /// What is wrong.
         source: ManifestError,
     },
-    /// Indexes in indexes, or more images than anybody has.
+    /// Indexes are nested too deeply, or list more images than any real archive has.
     #[error("its index is nested too deeply or lists too much")]
     Unreasonable,
-    /// A tag in the archive that is no name.
+    /// A tag in the archive is not a valid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// One name for several images.
+    /// One name was given for several images.
     #[error("the archive has {0} images, and one tag cannot name them all: import it without a tag")]
     OneTagForSeveral(usize),
-    /// A configuration or layer that was refused.
+    /// A configuration or layer was refused.
     #[error(transparent)]
     Ingest(#[from] IngestError),
 }
@@ -110,20 +110,20 @@ fn only_for(platforms: &[Platform]) -> String {
     format!(", only for {}", list.join(", "))
 }
 
-/// What an archive says of one image.
+/// What the archive says about one image.
 #[derive(Debug)]
 struct Planned {
     config: String,
     config_digest: Option<Digest>,
-    /// Names of blobs with the digests they should have.
+    /// The names of the blobs, with the digests they should have.
     layers: Vec<(String, Option<Digest>)>,
     manifest: Option<Digest>,
     names: Vec<ImageName>,
 }
 
 impl ImageStore {
-    /// Imports every image of an archive that is for this machine: OCI or docker, plain or compressed. Either all of
-    /// them are in the store afterwards, or the store is unchanged.
+    /// Imports every image of an archive (OCI or docker, plain or compressed) that is for this machine. Afterwards,
+    /// either all of them are in the store or the store is unchanged.
     pub fn import(
         &self,
         archive: &Path,
@@ -171,7 +171,7 @@ fn plan(archive: &Archive) -> Result<Vec<Planned>, ImportReason> {
     }
     let mut images = plan_oci(archive)?;
     if docker {
-        // Newer archives are both at once, and only docker's half has whole names.
+        // Newer archives are in both formats at once, and only docker's part has the full names.
         for old in plan_docker(archive)? {
             let digest = Digest::of(&document(archive, &old.config)?);
             for image in images.iter_mut().filter(|image| image.config_digest.as_ref() == Some(&digest)) {
@@ -200,7 +200,7 @@ fn plan_docker(archive: &Archive) -> Result<Vec<Planned>, ImportReason> {
     let plan = |image: DockerImage| {
         let names = image.repo_tags.unwrap_or_default();
         Ok(Planned {
-            // Since docker 25 a blob's path is its digest, and can be held to it.
+            // Since docker 25, a blob's path is its digest, so the blob can be verified against it.
             config_digest: digest_of_path(&image.config),
             config: image.config,
             layers: image
@@ -227,10 +227,10 @@ fn plan_oci(archive: &Archive) -> Result<Vec<Planned>, ImportReason> {
         Document::Image(_) => return Err(ImportReason::NotImages),
     };
     let machine = Platform::host();
-    // By the digest of the manifest: one image may be listed once for each of its names.
+    // Keyed by manifest digest, since an image may be listed once for each of its names.
     let mut images: BTreeMap<Digest, Planned> = BTreeMap::new();
     let mut offered = Vec::new();
-    // Entries that differ in nothing but the platform are one image; a name tells images apart.
+    // Entries that differ only in their platform are variants of one image; entries with names are separate images.
     let (named, nameless): (Vec<_>, Vec<_>) = top
         .manifests
         .into_iter()
@@ -283,7 +283,7 @@ fn insert_image(
     Ok(())
 }
 
-/// Follows indexes down to the manifest for this machine.
+/// Follows nested indexes down to the manifest for this machine.
 fn choose(
     archive: &Archive,
     entries: &[Descriptor],

@@ -1,4 +1,4 @@
-//! The list of images as a value: what names mean, and how tags move. No disk here.
+//! The list of images as a value: how names are resolved, and how tags move. No file is touched here.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use super::record::Image;
 
 pub(crate) const VERSION: u32 = 1;
 
-/// Every image of a store but the built-in one, by id.
+/// All images of a store except the built-in one, by id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Index {
     pub(crate) version: u32,
     pub(crate) images: Vec<Image>,
 }
 
-/// What a selector found.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     One(Box<Image>),
     None,
-    /// The beginning of several ids.
+    /// The text is the beginning of several ids.
     Several(Vec<Digest>),
 }
 
@@ -40,7 +40,7 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Finds the one image that is meant. A tag wins over an id that begins the same.
+    /// Finds the image that a selector refers to. A tag takes precedence over an id that begins with the same text.
     pub(crate) fn find(&self, selector: &Selector) -> Found {
         match selector {
             Selector::Name(name) => self.by_name(name).map_or(Found::None, Found::one),
@@ -53,7 +53,7 @@ impl Index {
                 .all()
                 .find(|image| image.id == *digest)
                 .or_else(|| {
-                    // A manifest's digest without its repository says enough.
+                    // A manifest's digest identifies the image even without the repository.
                     self.all().find(|image| {
                         image.repo_digests.iter().any(|name| name.ends_with(&format!("@{digest}")))
                     })
@@ -87,7 +87,7 @@ impl Index {
         }
     }
 
-    /// Adds an image, or its new names to the image of that id. A tag belongs to one image: it moves.
+    /// Adds an image, or adds its names to the image with the same id. A tag belongs to one image only, so it moves.
     pub(crate) fn insert(&mut self, image: Image) -> Image {
         for other in self.images.iter_mut().filter(|other| other.id != image.id) {
             other.repo_tags.retain(|tag| !image.repo_tags.contains(tag));
@@ -110,7 +110,7 @@ impl Index {
         }
     }
 
-    /// Takes one name from the image that has it. With its last tag the image goes too: true if it did.
+    /// Removes one name of an image, and the image itself with its last tag. Returns whether the image was removed.
     pub(crate) fn untag(&mut self, id: &Digest, name: &ImageName) -> bool {
         let Some(at) = self.images.iter().position(|image| image.id == *id) else { return false };
         let text = name.to_string();
@@ -125,14 +125,14 @@ impl Index {
         nameless
     }
 
-    /// Takes the image with all its names: true if it was there.
+    /// Removes an image with all its names. Returns whether it existed.
     pub(crate) fn remove(&mut self, id: &Digest) -> bool {
         let before = self.images.len();
         self.images.retain(|image| image.id != *id);
         self.images.len() < before
     }
 
-    /// Every layer that some image is made of.
+    /// Returns all layers that images are made of.
     pub(crate) fn layers(&self) -> BTreeSet<Digest> {
         self.images.iter().flat_map(Image::layers).cloned().collect()
     }

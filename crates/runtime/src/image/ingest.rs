@@ -1,5 +1,5 @@
-//! The way into the store, the same for archives and registries: layers are unpacked aside and verified, and then
-//! everything becomes visible at once, or nothing does.
+//! How images enter the store, the same for archives and registries: layers are unpacked to the side and verified, and
+//! then either everything becomes visible at once or nothing does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,10 +19,10 @@ use super::store::{ImageStore, LAYER_FILES, LAYER_META, StoreError, check_tag, r
 use super::streams::{Capped, Hashing, decompress};
 use super::unpack::{UnpackError, unpack};
 
-/// More than any builder makes, and than an overlay can hold.
+/// More than any builder produces, and more than an overlay can hold.
 const MAX_LAYERS: usize = 500;
 
-/// Work on one or several images. Dropped without a commit, it leaves nothing.
+/// Work on one or several images. If it is dropped without a commit, nothing of it remains.
 #[derive(Clone, Debug)]
 pub(crate) struct Ingest {
     store: ImageStore,
@@ -30,48 +30,48 @@ pub(crate) struct Ingest {
     limits: Limits,
 }
 
-/// An image whose layers are all here.
+/// An image whose layers have all been unpacked.
 #[derive(Debug)]
 pub(crate) struct NewImage {
     /// The digest of the configuration.
     pub(crate) id: Digest,
     pub(crate) config: ConfigBlob,
     pub(crate) tags: Vec<ImageName>,
-    /// The same image by its manifests' digests.
+    /// The names of the same image by the digests of its manifests.
     pub(crate) digests: Vec<ImageName>,
 }
 
 /// Why a configuration or a layer was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// A blob that is not what its digest says.
+    /// A blob does not match its digest.
     #[error("{what} has digest {found} instead of {wanted}: it is damaged or forged")]
     Digest {
-        /// What it is.
+        /// What kind of blob it is.
         what: &'static str,
         /// The digest it should have.
         wanted: Digest,
         /// The digest it has.
         found: Digest,
     },
-    /// A configuration that cannot be used.
+    /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The manifest and the configuration disagree.
+    /// The manifest and the configuration disagree about the number of layers.
     #[error("the manifest lists {manifest} layers, but the configuration {config}")]
     LayerCount {
-        /// In the manifest.
+        /// The number in the manifest.
         manifest: usize,
-        /// In the configuration.
+        /// The number in the configuration.
         config: usize,
     },
-    /// More layers than anybody has.
+    /// The image has more layers than any real one.
     #[error("the image has {0} layers; at most {MAX_LAYERS} are accepted")]
     TooManyLayers(usize),
-    /// Made for another system.
+    /// The image was built for another operating system.
     #[error("the image is for {0}, but this machine runs linux")]
     WrongSystem(String),
-    /// A layer that cannot be unpacked.
+    /// A layer cannot be unpacked.
     #[error("layer {layer}: {source}")]
     Layer {
         /// The layer's diff id.
@@ -79,7 +79,7 @@ pub enum IngestError {
         /// Why.
         source: UnpackError,
     },
-    /// A layer that cannot be read or decompressed.
+    /// A layer cannot be read or decompressed.
     #[error("layer {layer}: {source}")]
     Read {
         /// The layer's diff id.
@@ -87,7 +87,7 @@ pub enum IngestError {
         /// Why.
         source: io::Error,
     },
-    /// The store does not work.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -116,7 +116,7 @@ pub(crate) fn read_config(
         return Err(IngestError::WrongSystem(format!("{}/{}", config.os, config.architecture)));
     }
     if !config.architecture.is_empty() && config.architecture != machine.architecture {
-        // It can run where an emulator is registered with the kernel, and only the user knows.
+        // It can run if the kernel has an emulator registered, which only the user knows.
         tracing::warn!(image = %found, built_for = %config.architecture, "the image was built for another \
                                                                           architecture");
     }
@@ -133,7 +133,7 @@ impl Ingest {
         Ok(Self { store: store.clone(), staging, limits: limits.clone() })
     }
 
-    /// A directory that lasts as long as this work.
+    /// A directory that lasts as long as this work does.
     pub(crate) fn dir(&self) -> &Path {
         self.staging.path()
     }
@@ -142,12 +142,12 @@ impl Ingest {
         self.staging.path().join("layers").join(layer.hex())
     }
 
-    /// Whether this layer need not be fetched. If so it stays until the end of this work.
+    /// Returns whether the layer is already here and need not be fetched. If so, it stays until the end of this work.
     pub(crate) fn has(&self, layer: &Digest) -> Result<bool, StoreError> {
         Ok(self.staged(layer).is_dir() || self.staging.pin(layer)?)
     }
 
-    /// Unpacks a layer from its blob, however that is compressed, and verifies both digests.
+    /// Unpacks a layer from its blob, whatever the compression, and verifies both digests.
     pub(crate) fn unpack(
         &self,
         blob: impl Read,
@@ -156,7 +156,7 @@ impl Ingest {
     ) -> Result<(), IngestError> {
         let read = |source| IngestError::Read { layer: layer.clone(), source };
         let partial = self.staged(layer).with_extension("partial");
-        // A layer that the same image lists twice, or a second attempt.
+        // The image lists this layer twice, or this is a second attempt.
         files::remove_tree(&partial).map_err(StoreError::io("cannot remove", &partial))?;
         let target = partial.join(LAYER_FILES);
         files::create_private_dir(&target).map_err(StoreError::io("cannot create", &target))?;
@@ -165,7 +165,7 @@ impl Ingest {
         let plain = decompress(&mut raw).map_err(read)?;
         let mut plain = Hashing::new(Capped::new(plain, self.limits.max_layer_bytes));
         let unpacked = unpack(&mut plain, &target, &self.limits);
-        // A damaged blob often fails to unpack first; that its digest is wrong says more.
+        // A damaged blob often fails to unpack first, but that its digest is wrong is the better message.
         let diff_id = unpacked.is_ok().then(|| plain.finish()).transpose();
         if let Some(wanted) = blob_digest {
             let (found, _) = raw.finish().map_err(read)?;
@@ -180,7 +180,7 @@ impl Ingest {
         }
         write_json(&partial.join(LAYER_META), &meta)?;
         match fs::rename(&partial, self.staged(layer)) {
-            // Unpacked by somebody else of this work in the meantime.
+            // Another task of this work has unpacked the same layer in the meantime.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 files::remove_tree(&partial).map_err(StoreError::io("cannot remove", &partial))?;
             }
@@ -196,7 +196,8 @@ impl Ingest {
         }
         let wanted: BTreeSet<&Digest> = images.iter().flat_map(|image| &image.config.diff_ids).collect();
         if wanted.iter().any(|layer| self.staged(layer).is_dir()) {
-            // Before a layer has its final name: what bears that name is complete, even after a power cut.
+            // Synced before any layer gets its final name, so that whatever has that name is complete, even after a
+            // power cut.
             let dir = self.staging.path();
             files::sync_filesystem(dir).map_err(StoreError::io("cannot sync", dir))?;
         }

@@ -1,4 +1,4 @@
-//! Leases: who uses which image, on disk, so that a layer in use outlives its image and every restart.
+//! Leases: records on disk of who uses which image, so that a layer in use outlives its image and every restart.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,18 @@ use super::digest::Digest;
 
 const MAX_KEY: usize = 128;
 
-/// A promise that an image's layers stay while the holder exists.
+/// A guarantee that an image's layers stay while the holder exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The holder: a container's id.
     pub key: String,
-    /// The image it was made from, which may be gone by now.
+    /// The image it was taken for, which may have been removed since.
     pub image: Digest,
     /// The layers it keeps.
     pub layers: Vec<Digest>,
 }
 
-/// Whether this can be a key: it becomes a file name.
+/// Returns whether this text can be a key, which becomes a file name.
 pub(crate) fn is_key(key: &str) -> bool {
     !key.is_empty()
         && key.len() <= MAX_KEY

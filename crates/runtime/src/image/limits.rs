@@ -1,18 +1,18 @@
-//! How much an image may ask for.
+//! Limits on what an image may use.
 
-/// Limits for images from outside. The defaults let every honest image through and stop a bomb before it fills the
-/// disk or the memory.
+/// Limits for images from outside. The defaults allow every honest image, and stop a decompression bomb before it fills
+/// the disk or the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one layer, decompressed.
+    /// The maximum size of one layer in bytes, decompressed.
     pub max_layer_bytes: u64,
-    /// Bytes of an archive, if it is compressed as a whole, decompressed.
+    /// The maximum size in bytes of an archive that is compressed as a whole, decompressed.
     pub max_archive_bytes: u64,
-    /// Files, directories and links of one layer.
+    /// The maximum number of files, directories and links in one layer.
     pub max_entries: u64,
-    /// Directories inside one another.
+    /// The maximum nesting of directories.
     pub max_depth: usize,
-    /// Bytes that must stay free on the store's filesystem.
+    /// The number of bytes that must stay free on the store's filesystem.
     pub min_free_bytes: u64,
 }
 

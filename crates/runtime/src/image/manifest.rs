@@ -1,4 +1,4 @@
-//! The documents that say what an image consists of: manifests and indexes, OCI's and docker's alike.
+//! The documents that describe what an image consists of: manifests and indexes, in the formats of OCI and docker.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::digest::Digest;
 use super::name::ImageName;
 use super::platform::Platform;
 
-/// Names that builders give to images inside archives.
+/// The annotation with which builders name images inside archives.
 const CONTAINERD_NAME: &str = "io.containerd.image.name";
 const OCI_REF_NAME: &str = "org.opencontainers.image.ref.name";
-/// Build attestations pose as images for no platform at all.
+/// The annotation that marks build attestations, which are listed as images for no platform at all.
 const ATTESTATION: &str = "vnd.docker.reference.type";
 
-/// A pointer to a blob.
+/// A reference to a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {
@@ -28,27 +28,27 @@ pub(crate) struct Descriptor {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// One image.
+/// The manifest of one image.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct ImageManifest {
     pub(crate) config: Descriptor,
     pub(crate) layers: Vec<Descriptor>,
 }
 
-/// Several images, or one for several platforms.
+/// A list of several images, or of variants of one image for several platforms.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct ImageIndex {
     pub(crate) manifests: Vec<Descriptor>,
 }
 
-/// Either.
+/// Either a manifest or an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Document {
     Image(ImageManifest),
     Index(ImageIndex),
 }
 
-/// An image in the older form of archives, with paths instead of digests.
+/// An image in the older archive format, with paths instead of digests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct DockerImage {
@@ -57,31 +57,31 @@ pub(crate) struct DockerImage {
     pub(crate) layers: Option<Vec<String>>,
 }
 
-/// Why a document is refused.
+/// The reason why a document is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// Not the JSON it should be.
+    /// It is not the expected JSON.
     #[error("it is not valid: {0}")]
     Json(#[from] serde_json::Error),
-    /// No manifest is as long as that.
+    /// It is larger than any real manifest.
     #[error("it is larger than {limit} bytes")]
     TooLarge {
-        /// The largest that is accepted.
+        /// The largest size that is accepted.
         limit: usize,
     },
-    /// It could be read as an image and as an index, and different readers would see different things.
+    /// It can be read both as an image and as an index, so that different readers would see different things.
     #[error("it is both an image and an index")]
     Ambiguous,
-    /// The first version of docker's manifests, which nobody serves any more.
+    /// It is in version 1 of docker's manifest format, which is obsolete.
     #[error("it has schema version 1, which is no longer supported: push the image again")]
     Schema1,
-    /// Something else that registries keep: a chart, a signature.
+    /// It is something else that registries store, such as a chart or a signature.
     #[error("it is not a container image, but {0:?}")]
     NotAnImage(String),
 }
 
 impl Document {
-    /// Reads a manifest or an index by what it contains, whatever media type it claims.
+    /// Parses a manifest or an index by its content, whatever media type it claims.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -112,7 +112,7 @@ impl Document {
 }
 
 impl Descriptor {
-    /// The name that an archive gives to what this points to. A bare tag is no name.
+    /// The name that an archive gives to what this refers to. A bare tag is not a name.
     pub(crate) fn name(&self) -> Option<ImageName> {
         let annotation = |key: &str| self.annotations.as_ref()?.get(key);
         let text = annotation(CONTAINERD_NAME)

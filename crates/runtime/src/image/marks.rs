@@ -1,9 +1,10 @@
-//! How a layer on disk says "gone": overlayfs' own marks, so that a layer can be mounted as it lies.
+//! How an unpacked layer says that a file is gone: with overlayfs' own marks, so that the layer can be mounted as it
+//! is.
 //!
-//! A whiteout is a character device 0/0 (which even the unprivileged may make); an opaque directory, which hides
-//! what lower layers have there, carries an extended attribute: `trusted.` for root, `user.` in a user namespace.
-//! Where the filesystem takes neither, because it is an overlay itself for one, the names stay as they are in
-//! archives: such a layer can only be copied.
+//! A whiteout is a character device 0/0 (which even an unprivileged user may create). An opaque directory, which hides
+//! what lower layers have there, carries an extended attribute: `trusted.` for root, `user.` in a user namespace. Where
+//! the filesystem supports neither, for instance because it is an overlay itself, the names stay as they are in
+//! archives; such a layer can only be copied.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,15 +15,15 @@ use rustix::io::Errno;
 const TRUSTED_OPAQUE: &str = "trusted.overlay.opaque";
 const USER_OPAQUE: &str = "user.overlay.opaque";
 const YES: &[u8] = b"y";
-/// What marks begin with in archives, and the one that makes a directory opaque.
+/// The prefix of marks in archives, and the name of the mark that makes a directory opaque.
 pub(crate) const PREFIX: &[u8] = b".wh.";
 pub(crate) const OPAQUE_NAME: &CStr = c".wh..wh..opq";
 
-/// How a layer is marked.
+/// The kinds of marks in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Marks {
-    /// `trusted.overlay.*`, which only root of the machine can write and read.
+    /// `trusted.overlay.*`, which only the machine's root can write and read.
     Trusted,
     /// `user.overlay.*`, for overlays mounted with `userxattr`.
     User,
@@ -31,7 +32,7 @@ pub(crate) enum Marks {
 }
 
 impl Marks {
-    /// The kind that can be written in this directory by this process.
+    /// Determines which kind this process can write in this directory.
     pub(crate) fn usable(dir: BorrowedFd<'_>) -> Self {
         const PROBE: &CStr = c".wh.probe";
         if rustix::fs::mknodat(dir, PROBE, FileType::CharacterDevice, Mode::empty(), 0).is_err() {
@@ -47,7 +48,7 @@ impl Marks {
         Self::Names
     }
 
-    /// Makes this directory hide what is below it.
+    /// Makes this directory hide what lower layers have in it.
     pub(crate) fn make_opaque(self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         match self {
             Self::Trusted => rustix::fs::fsetxattr(dir, TRUSTED_OPAQUE, YES, XattrFlags::empty()),
@@ -56,8 +57,8 @@ impl Marks {
         }
     }
 
-    /// Hides this name in lower layers. `EXIST` if this layer has something of that name itself, which hides it too,
-    /// unless both are directories.
+    /// Hides this name in lower layers. Fails with `EXIST` if this layer itself has an entry of that name, which then
+    /// hides it too, unless both are directories.
     pub(crate) fn make_whiteout(self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         match self {
             Self::Trusted | Self::User => {
@@ -76,7 +77,7 @@ fn empty_file(dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map(drop)
 }
 
-/// Whether this directory hides what is below it, by any mark.
+/// Returns whether this directory hides what lower layers have in it, by any kind of mark.
 pub(crate) fn is_opaque(dir: impl AsFd) -> bool {
     [TRUSTED_OPAQUE, USER_OPAQUE].into_iter().any(|name| {
         let mut value = [0_u8; 2];
@@ -84,12 +85,13 @@ pub(crate) fn is_opaque(dir: impl AsFd) -> bool {
     }) || rustix::fs::statat(dir.as_fd(), OPAQUE_NAME, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// Whether this entry of a layer hides the same name in lower layers.
+/// Returns whether this entry of a layer hides the same name in lower layers.
 pub(crate) fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-/// Whether this attribute belongs to overlayfs: never taken from an archive, never copied.
+/// Returns whether this attribute belongs to overlayfs. Such attributes are never taken from an archive, and never
+/// copied.
 pub(crate) fn is_overlay_attribute(name: &[u8]) -> bool {
     name.starts_with(b"trusted.overlay.") || name.starts_with(b"user.overlay.")
 }

@@ -1,14 +1,14 @@
-//! Images: a content-addressed store, archives, registries, and root filesystems made of them.
+//! Images: a content-addressed store, archives, registries, and the root filesystems made from them.
 //!
-//! Start at [`ImageStore`]. A container's life with it:
+//! Start at [`ImageStore`]. In the life of a container:
 //!
 //! 1. [`ImageStore::resolve`] turns what a user wrote into an [`Image`];
 //! 2. [`ImageStore::lease`] keeps its layers while the container exists, through restarts and removals;
-//! 3. [`rootfs::mount`] makes the container's root of it, and [`rootfs::remove`] takes it away;
-//! 4. [`ImageStore::release`] lets go of the layers.
+//! 3. [`rootfs::mount`] makes the container's root from it, and [`rootfs::remove`] removes that root;
+//! 4. [`ImageStore::release`] gives the layers up.
 //!
-//! The store is safe to open from several processes at once and after being killed at any moment. Every
-//! call here is synchronous and touches the disk: call it from `spawn_blocking`. Pulls alone are async.
+//! The store may be opened by several processes at once, and survives being killed at any moment. Every call is
+//! synchronous and touches the disk, so call it from `spawn_blocking`; only pulls are async.
 
 mod archive;
 mod config;

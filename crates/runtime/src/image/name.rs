@@ -1,7 +1,7 @@
-//! Image names as people write them, and what they mean.
+//! Image names as users write them, and their meaning.
 //!
-//! The rules are docker's: `busybox` is `docker.io/library/busybox:latest`; the first part is a registry
-//! only if it has a dot, a port, capitals, or is `localhost`.
+//! The rules are docker's: `busybox` is `docker.io/library/busybox:latest`, and the first part is a registry only if it
+//! has a dot, a port or capitals, or is `localhost`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ const OFFICIAL_PREFIX: &str = "library/";
 const DEFAULT_TAG: &str = "latest";
 const MAX_REPOSITORY: usize = 255;
 const MAX_TAG: usize = 128;
-/// Shorter prefixes of an id are more likely a typing mistake than a wish.
+/// A shorter prefix of an id is more likely to be a typo than intended.
 const MIN_ID_PREFIX: usize = 4;
 
 /// A full image name: registry, repository, and a tag or a digest.
@@ -31,23 +31,23 @@ enum Version {
     Digest(Digest),
 }
 
-/// What a text can select in a store: see [`Selector::parse`].
+/// What a text can select in a store; see [`Selector::parse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// A full digest: an image id, or the digest of a manifest.
+    /// A full digest: an image's id, or the digest of a manifest.
     Digest(Digest),
     /// The beginning of an id, after `sha256:`.
     IdPrefix(String),
     /// A name.
     Name(ImageName),
-    /// A name that could as well be the beginning of an id: the name wins.
+    /// A name that could also be the beginning of an id; the name takes precedence.
     NameOrIdPrefix(ImageName, String),
 }
 
-/// Why a text is no image name.
+/// The reason why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("the image name is empty")]
     Empty,
     /// The registry part is not a host with an optional port.
@@ -58,13 +58,13 @@ pub enum NameError {
         /// The part in question.
         registry: String,
     },
-    /// The repository has capitals.
+    /// The repository contains capitals.
     #[error("image name {name:?}: the repository must be lower case")]
     UpperCase {
         /// What was written.
         name: String,
     },
-    /// The repository has characters or separators that are not allowed.
+    /// The repository contains characters or separators that are not allowed.
     #[error("image name {name:?}: {repository:?} is not a repository path")]
     Repository {
         /// What was written.
@@ -86,7 +86,7 @@ pub enum NameError {
         /// The part in question.
         tag: String,
     },
-    /// The part after `@` is no digest.
+    /// The part after `@` is not a digest.
     #[error("image name {name:?}: {source}")]
     Digest {
         /// What was written.
@@ -94,7 +94,7 @@ pub enum NameError {
         /// What is wrong with it.
         source: DigestError,
     },
-    /// A bare 64-digit name is refused as a name: it is an id.
+    /// The name is 64 hexadecimal digits, which would be an id.
     #[error("{0:?} is an image ID, not a name")]
     LooksLikeId(String),
 }
@@ -114,7 +114,7 @@ impl ImageName {
         &self.repository
     }
 
-    /// The tag, unless the name goes by digest.
+    /// The tag, unless the name is by digest.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         match &self.version {
@@ -132,7 +132,7 @@ impl ImageName {
         }
     }
 
-    /// The same repository at this digest.
+    /// Returns the name of the same repository at this digest.
     #[must_use]
     pub fn at_digest(&self, digest: Digest) -> Self {
         Self { version: Version::Digest(digest), ..self.clone() }
@@ -157,7 +157,7 @@ impl FromStr for ImageName {
             }
             None => (name, None),
         };
-        // A colon after the last slash starts a tag; one before it belongs to a port.
+        // A colon after the last slash starts a tag; one before it starts a port.
         let last_part = rest.rfind('/').map_or(0, |slash| slash + 1);
         let (path, tag) = match rest[last_part..].find(':') {
             Some(colon) => (&rest[..last_part + colon], Some(&rest[last_part + colon + 1..])),
@@ -187,7 +187,7 @@ impl FromStr for ImageName {
         if registry.len() + 1 + repository.len() > MAX_REPOSITORY {
             return Err(NameError::TooLong { name: name.to_owned() });
         }
-        // With both, the digest says what is meant; the tag is a note for people.
+        // If there are both, the digest decides; the tag is only a note for people.
         let version = match digest {
             Some(digest) => Version::Digest(digest),
             None => Version::Tag(tag.unwrap_or(DEFAULT_TAG).to_owned()),
@@ -250,7 +250,7 @@ fn is_registry(registry: &str) -> bool {
     port_ok && host_ok
 }
 
-/// Lower-case words joined by `.`, `_`, `__` or any number of `-`.
+/// Returns whether this is lower-case words joined by `.`, `_`, `__` or any number of `-`.
 fn is_path_part(part: &str) -> bool {
     let bytes = part.as_bytes();
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -287,7 +287,7 @@ fn is_tag(tag: &str) -> bool {
 // === impl Selector ===
 
 impl Selector {
-    /// Reads what a user may give to name an image: a name, a digest, an id, or the beginning of one.
+    /// Parses what a user may write to refer to an image: a name, a digest, an id, or the beginning of one.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if let Ok(digest) = text.parse() {
             return Ok(Self::Digest(digest));

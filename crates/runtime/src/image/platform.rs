@@ -1,23 +1,23 @@
-//! Which of an image's variants runs on this machine.
+//! The choice of the variant of an image that runs on this machine.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An operating system and a processor, in the words of image indexes: `linux/arm64/v8`.
+/// An operating system and a processor architecture, in the terms of image indexes: `linux/arm64/v8`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// `linux`, nearly always.
+    /// The operating system; nearly always `linux`.
     pub os: String,
-    /// `amd64`, `arm64`, …
+    /// The processor architecture: `amd64`, `arm64`, …
     pub architecture: String,
-    /// The processor's generation, where there are several: `v7`.
+    /// The version of the architecture, if there are several: `v7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
 
 impl Platform {
-    /// This machine.
+    /// The platform of this machine.
     #[must_use]
     pub fn host() -> Self {
         let (architecture, variant) = match std::env::consts::ARCH {
@@ -37,7 +37,7 @@ impl Platform {
         }
     }
 
-    /// How well something built for `built` runs here: not at all, or the higher the better.
+    /// Rates how well something built for `built` runs here: `None` if it does not; higher is better.
     fn rank(&self, built: &Self) -> Option<u32> {
         if self.os != built.os || self.architecture != built.architecture {
             return None;
@@ -52,7 +52,7 @@ impl Platform {
         (theirs <= ours).then_some(theirs)
     }
 
-    /// The best of these for this platform. One that does not say what it is for is taken if no other fits.
+    /// Chooses the best candidate for this platform. One without a platform is chosen only if no other fits.
     pub(crate) fn choose<'a, T>(
         &self,
         candidates: &'a [T],
@@ -60,7 +60,7 @@ impl Platform {
     ) -> Option<&'a T> {
         let ranked =
             candidates.iter().filter_map(|candidate| Some((self.rank(built(candidate)?)?, candidate)));
-        // Of equals the first: builders list the plain image before variants of it.
+        // The first of equals wins: builders list the plain image before variants of it.
         let best = ranked.reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.map(|(_, candidate)| candidate)
             .or_else(|| candidates.iter().find(|candidate| built(candidate).is_none()))

@@ -1,51 +1,51 @@
-//! What happens while an image arrives, told as it happens.
+//! Progress events of an image on its way into the store.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::digest::Digest;
 
-/// One thing that happened. Layers go by the digest under which the source lists them.
+/// One step of progress. A layer is identified by the digest under which the source lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The image is known: these are its layers, lowest first, with their sizes as they travel.
+    /// The image has been found: its layers, lowest first, with their sizes in transit.
     Layers(Vec<(Digest, u64)>),
-    /// A layer that is already in the store.
+    /// The layer is already in the store.
     Present(Digest),
-    /// So much of a layer has arrived.
+    /// A part of a layer has arrived.
     Downloading {
         /// The layer.
         layer: Digest,
-        /// Bytes that are here, those of an earlier attempt included.
+        /// Bytes downloaded so far, including those of earlier attempts.
         done: u64,
-        /// Bytes in all.
+        /// The layer's size in transit.
         total: u64,
     },
-    /// A download broke and is taken up again.
+    /// A download was interrupted and is being resumed.
     Retrying {
         /// The layer.
         layer: Digest,
         /// Why.
         reason: String,
     },
-    /// A layer has arrived whole and is being unpacked.
+    /// A layer has been downloaded and is being unpacked.
     Unpacking(Digest),
-    /// A layer is unpacked.
+    /// A layer has been unpacked.
     Unpacked(Digest),
 }
 
-/// Where events go. They come from several threads, and the receiver must not block.
+/// The receiver of progress events. They are sent from several threads, and the receiver must not block.
 #[derive(Clone)]
 pub struct Progress(Arc<dyn Fn(Event) + Send + Sync>);
 
 impl Progress {
-    /// Calls this for every event.
+    /// Creates a progress that calls this function for every event.
     pub fn new(receiver: impl Fn(Event) + Send + Sync + 'static) -> Self {
         Self(Arc::new(receiver))
     }
 
-    /// Nobody listens.
+    /// Creates a progress that discards all events.
     #[must_use]
     pub fn none() -> Self {
         Self::new(|_| {})

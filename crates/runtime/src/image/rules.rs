@@ -1,61 +1,62 @@
-//! What an entry's name in a layer means: the pure rules, before any file is touched.
+//! The meaning of an entry's name in a layer: pure rules that apply before any file is touched.
 
 use std::ffi::CString;
 
 use super::marks::{OPAQUE_NAME, PREFIX};
 
-/// Longer paths cannot be opened in one call, so no image has them.
+/// The longest path. Longer ones cannot be opened in one call, so no image contains them.
 const MAX_PATH: usize = 4095;
-/// Notes that an old union filesystem kept for itself.
+/// The prefix of names that an old union filesystem kept for its own use.
 const META_PREFIX: &[u8] = b".wh..wh.";
 
 /// Where an entry belongs, relative to the layer's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The directories on the way, none of them empty, `.` or `..`.
+    /// The directories on the path, none of them empty, `.` or `..`.
     pub(crate) parents: Vec<Vec<u8>>,
-    /// The last part; none for the root itself.
+    /// The last part of the path; `None` for the root itself.
     pub(crate) name: Option<CString>,
 }
 
-/// What the last part of an entry's name asks for.
+/// The meaning of the last part of an entry's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// An entry like any other.
+    /// An ordinary entry.
     Entry,
-    /// This name in lower layers is gone.
+    /// This name is deleted from lower layers.
     Whiteout(CString),
-    /// Everything that lower layers have in this directory is gone.
+    /// Everything that lower layers have in this directory is deleted.
     Opaque,
-    /// Nothing that concerns us.
+    /// To be ignored.
     Ignored,
 }
 
-/// Why a name is refused.
+/// The reason why a name is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// A part is `..`.
+    /// A part of it is `..`.
     #[error("its path has a \"..\" part")]
     Parent,
-    /// A zero byte.
+    /// It contains a NUL byte.
     #[error("its path has a zero byte")]
     Nul,
-    /// Longer than the system takes.
+    /// It is longer than the system allows.
     #[error("its path is longer than {MAX_PATH} bytes")]
     TooLong,
-    /// Nested deeper than the limit.
+    /// It is nested deeper than the limit.
     #[error("it is nested more than {0} directories deep")]
     TooDeep(usize),
-    /// The name of a whiteout where a directory should be, or a whiteout of nothing.
+    /// A directory on its path is named like a whiteout, or a whiteout names nothing.
     #[error("its name misuses the whiteout prefix \".wh.\"")]
     Whiteout,
-    /// Nothing but slashes and dots, for something that is no directory.
+    /// It consists of slashes and dots only, but the entry is not a directory.
     #[error("it has no name")]
     Nameless,
 }
 
 impl Place {
-    /// Reads a path. A leading slash means the layer's root, as everywhere; `..` is refused: no builder writes it.
+    /// Parses a path. A leading slash means the layer's root, as everywhere; `..` is refused, since no builder writes
+    /// it.
     pub(crate) fn parse(path: &[u8], max_depth: usize) -> Result<Self, PathError> {
         if path.len() > MAX_PATH {
             return Err(PathError::TooLong);
@@ -76,7 +77,7 @@ impl Place {
         Ok(Self { parents: parts, name })
     }
 
-    /// What the entry of this name asks for.
+    /// Returns what the entry of this name means.
     pub(crate) fn meaning(&self) -> Result<Meaning, PathError> {
         if self.parents.iter().any(|part| part.starts_with(PREFIX)) {
             return Err(PathError::Whiteout);

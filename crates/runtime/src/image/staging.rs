@@ -1,7 +1,7 @@
-//! Work in progress: directories that exist for a while, each locked by the process that fills it.
+//! Work in progress: temporary directories, each locked by the process that fills it.
 //!
-//! A lock dies with its process, so a directory that nobody locks is rubbish and may be swept. Making one
-//! and locking it happens under the store's lock, and so does the sweep: they never meet halfway.
+//! A lock ends with its process, so an unlocked directory is garbage and can be removed. Creating and locking one
+//! happens under the store's lock, as does the cleanup, so the cleanup never sees a directory between the two.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use super::store::{ImageStore, Paths, StoreError, entries, read_json, write_json
 
 const PINS: &str = "pins.json";
 
-/// A directory of one's own, removed when dropped.
+/// A private directory that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Staging {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// A new empty directory in this store.
+    /// Creates an empty directory in this store.
     pub(crate) fn create(store: &ImageStore) -> Result<Arc<Self>, StoreError> {
         let paths = store.paths();
         let _lock = store.lock()?;
@@ -41,8 +41,8 @@ impl Staging {
         &self.path
     }
 
-    /// Keeps a layer that is already in the store from being removed while this work lasts.
-    /// False if it is not there.
+    /// Protects a layer that is already in the store from removal while this work lasts. Returns false if the layer is
+    /// not there.
     pub(crate) fn pin(&self, layer: &Digest) -> Result<bool, StoreError> {
         let _lock = self.store.lock()?;
         if !self.store.layer_dir(layer).is_dir() {
@@ -59,14 +59,14 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by whoever opens the store next.
+        // What cannot be removed now is removed by the next process that opens the store.
         if let Err(error) = files::remove_tree(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove a staging directory");
         }
     }
 }
 
-/// What nobody works on any more. The caller holds the store's lock.
+/// Returns the directories that no process is working in any more. The caller holds the store's lock.
 pub(crate) fn abandoned(paths: &Paths) -> Result<Vec<PathBuf>, StoreError> {
     let mut abandoned = Vec::new();
     for path in entries(&paths.staging)? {
@@ -78,7 +78,7 @@ pub(crate) fn abandoned(paths: &Paths) -> Result<Vec<PathBuf>, StoreError> {
     Ok(abandoned)
 }
 
-/// The layers that work in progress relies on. The caller holds the store's lock.
+/// Returns the layers that work in progress relies on. The caller holds the store's lock.
 pub(crate) fn pinned(paths: &Paths) -> Result<BTreeSet<Digest>, StoreError> {
     let mut pinned = BTreeSet::new();
     for path in entries(&paths.staging)? {
@@ -97,11 +97,11 @@ fn owner_lives(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Moves a directory out of sight, to be removed from where it then is.
+/// Moves a directory to a new name, from where it can be removed later.
 pub(crate) fn retire(paths: &Paths, from: &Path) -> io::Result<PathBuf> {
     fs::symlink_metadata(from)?;
     let to = fresh_dir(&paths.staging, "old")?;
-    // An empty directory is replaced by the rename.
+    // The rename replaces the empty directory.
     match fs::rename(from, &to) {
         Ok(()) => Ok(to),
         Err(error) => {
@@ -111,11 +111,12 @@ pub(crate) fn retire(paths: &Paths, from: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// A name that was never used before: whoever removes a directory by its name, however late, removes that one.
+/// Creates a directory with a name that was never used before, so that a removal by name, however late, never hits
+/// another one.
 fn fresh_dir(parent: &Path, kind: &str) -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut bytes = [0; 16];
-    // Reads of up to 256 bytes are never cut short.
+    // Reads of up to 256 bytes are never short.
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     let path = parent.join(format!("{kind}-{:032x}", u128::from_ne_bytes(bytes)));
     fs::DirBuilder::new().mode(0o700).create(&path)?;

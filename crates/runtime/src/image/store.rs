@@ -1,16 +1,16 @@
 //! The store on disk: image records, layers, leases.
 //!
 //! ```text
-//! <dir>/lock              taken for every change, and for nothing long
-//! <dir>/index.json        every image; replaced as a whole, so that a tag is never in two places or none
+//! <dir>/lock              held during every change, and never for long
+//! <dir>/index.json        all images; replaced as a whole, so that a tag is never in two places or none
 //! <dir>/layers/<hex>/fs   one unpacked layer by diff id; layer.json beside it has its size
 //! <dir>/leases/<key>.json who uses what
-//! <dir>/staging/…         work in progress, each directory locked by its owner; what nobody locks is rubbish
-//! <dir>/downloads/…       blobs on their way from a registry, continued by the next pull that wants them
+//! <dir>/staging/…         work in progress, each directory locked by its owner; an unlocked one is garbage
+//! <dir>/downloads/…       blobs being downloaded, continued by the next pull that needs them
 //! ```
 //!
-//! A layer enters `layers/` by rename, complete and synced, and leaves it by rename into `staging/`. So a
-//! process may die at any moment: the next one that opens the store sweeps what it left.
+//! A layer enters `layers/` by rename, complete and synced, and leaves it by rename into `staging/`. A process may
+//! therefore die at any moment: the next one that opens the store cleans up after it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -31,11 +31,11 @@ use super::pull;
 use super::record::{Content, Image};
 use super::staging;
 
-/// The record of a layer, and its files, in the layer's directory.
+/// The names, in a layer's directory, of its record and of the directory with its files.
 pub(crate) const LAYER_META: &str = "layer.json";
 pub(crate) const LAYER_FILES: &str = "fs";
 
-/// The images of one directory. Cheap to clone; every clone, and every process, may read and write.
+/// An image store in a directory. It is cheap to clone; any number of clones and processes may read and write at once.
 #[derive(Clone, Debug)]
 pub struct ImageStore {
     paths: Arc<Paths>,
@@ -52,96 +52,96 @@ pub(crate) struct Paths {
     pub(crate) downloads: PathBuf,
 }
 
-/// What a removal did.
+/// The result of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// The image's id.
     pub id: Digest,
-    /// Whether the image is gone, and not only one of its names.
+    /// Whether the image itself is gone, rather than only one of its names.
     pub image_gone: bool,
-    /// How many layers went with it. A layer in use by a container or another image stays.
+    /// How many layers were removed with it. Layers in use by a container or another image stay.
     pub layers_removed: usize,
 }
 
-/// What the store occupies.
+/// The disk usage of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FsUsage {
-    /// The directory: its filesystem is the image filesystem.
+    /// The store's directory; its filesystem is the image filesystem.
     pub path: PathBuf,
-    /// Bytes of all layers.
+    /// The bytes of all layers.
     pub used_bytes: u64,
-    /// Files and directories of all layers.
+    /// The number of files and directories in all layers.
     pub inodes_used: u64,
 }
 
-/// What is known of a layer besides its files.
+/// The record of a layer, stored beside its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LayerMeta {
     pub(crate) bytes: u64,
     pub(crate) inodes: u64,
     pub(crate) marks: Marks,
-    /// Whether it matters which: there are such marks.
+    /// Whether the layer contains marks at all, so that their kind matters.
     pub(crate) marked: bool,
 }
 
-/// Why the store could not do as asked.
+/// The error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk said no.
+    /// A file operation failed.
     #[error("{doing} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// On which path.
+        /// The path it was attempted on.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of ours is not what we wrote. Nothing is removed while that is so.
+    /// A file of the store does not have the content that we wrote. Nothing is removed until it does.
     #[error("{} is damaged: {source}; move it away to start without it", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// What is wrong with it.
         source: serde_json::Error,
     },
-    /// A newer program wrote this store.
+    /// The store was written by a newer program.
     #[error("{} has format {found}, but this version supports {known}: use the version that wrote it", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The file's format version.
         found: u32,
-        /// Ours.
+        /// The newest version that this program knows.
         known: u32,
     },
-    /// Not a name.
+    /// The text is not an image name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// No such image.
+    /// There is no such image.
     #[error("no image {name:?} in the store: import or pull it first")]
     NotFound {
         /// What was asked for.
         name: String,
     },
-    /// The beginning of more than one id.
+    /// The text is the beginning of several ids.
     #[error("{name:?} is ambiguous: {} image IDs begin with it; give more digits", ids.len())]
     Ambiguous {
         /// What was asked for.
         name: String,
-        /// What it could mean.
+        /// The ids that begin with it.
         ids: Vec<Digest>,
     },
-    /// The built-in image can be neither removed nor renamed, and its name not given away.
+    /// The built-in image cannot be removed or renamed, and no other image can get its name.
     #[error("the image \"host\" is built in: it cannot be removed, tagged or replaced")]
     BuiltIn,
-    /// A tag was wanted, and this is a digest.
+    /// A digest was given where a tag is needed.
     #[error("{0} is a name with a digest, but a tag is needed")]
     NotATag(ImageName),
-    /// Not usable as a lease's key.
+    /// The text cannot be used as the key of a lease.
     #[error("{0:?} is not a valid lease key")]
     LeaseKey(String),
-    /// A layer that a record needs is not there.
+    /// A layer that the image needs is missing.
     #[error("layer {layer} of image {image} is missing from the store: remove the image and pull it again")]
     LayerMissing {
         /// The image.
@@ -152,7 +152,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the image asked for does not exist, as opposed to a store that does not work.
+    /// Returns whether the requested image does not exist, as opposed to a store that does not work.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
@@ -167,8 +167,7 @@ impl StoreError {
 // === impl ImageStore ===
 
 impl ImageStore {
-    /// Opens the store in this directory, which is created if missing, and sweeps what a killed process
-    /// left behind.
+    /// Opens the store in this directory, which is created if missing, and removes what a killed process left behind.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, StoreError> {
         let root = std::path::absolute(dir.as_ref()).map_err(StoreError::io("cannot use", dir.as_ref()))?;
         let paths = Paths {
@@ -204,19 +203,19 @@ impl ImageStore {
         &self.paths.root
     }
 
-    /// Every image, the built-in one first, the others by id.
+    /// Returns all images: the built-in one first, the others sorted by id.
     pub fn list(&self) -> Result<Vec<Image>, StoreError> {
         let mut images = vec![host::image()];
         images.extend(self.read_index()?.images);
         Ok(images)
     }
 
-    /// The image that is meant by a name, a digest, an id, or the beginning of an id.
+    /// Finds the image that a name, a digest, an id, or the beginning of an id refers to.
     pub fn resolve(&self, name: &str) -> Result<Image, StoreError> {
         find(&self.read_index()?, name)
     }
 
-    /// Gives an image one more tag, which another image may lose by it.
+    /// Gives an image another tag, taking it from the image that had it.
     pub fn tag(&self, name: &str, tag: &ImageName) -> Result<Image, StoreError> {
         check_tag(tag)?;
         let _lock = self.lock()?;
@@ -236,7 +235,7 @@ impl ImageStore {
         self.remove_with(name, |index, image| index.remove(&image.id))
     }
 
-    /// Takes one name from an image; with its last tag, or when asked by id, the image goes too.
+    /// Removes one name of an image. The image itself is removed with its last tag, or if it was given by id.
     pub fn untag(&self, name: &str) -> Result<Removed, StoreError> {
         let selector = Selector::parse(name)?;
         self.remove_with(name, |index, image| match &selector {
@@ -263,7 +262,8 @@ impl ImageStore {
                 return Err(StoreError::BuiltIn);
             }
             let image_gone = change(&mut index, &image);
-            // The record first: a layer without a record is rubbish, a record without a layer is a broken image.
+            // The record is removed first: a layer without a record is only garbage, but a record without its layers is
+            // a broken image.
             self.write_index(&index)?;
             let rubbish =
                 if image_gone { self.retire_unused(&index, Some(image.layers()))? } else { Vec::new() };
@@ -273,8 +273,8 @@ impl ImageStore {
         Ok(removed)
     }
 
-    /// Keeps this image's layers for this holder until [`ImageStore::release`], whatever happens to the
-    /// image, to this process or to the machine. Doing it again for the same key replaces the lease.
+    /// Keeps this image's layers for this holder until [`ImageStore::release`], whatever happens to the image, to this
+    /// process or to the machine. A second lease for the same key replaces the first.
     pub fn lease(&self, key: &str, image: &Image) -> Result<Lease, StoreError> {
         let path = self.lease_path(key)?;
         let lease = Lease { key: key.to_owned(), image: image.id.clone(), layers: image.layers().to_vec() };
@@ -288,7 +288,7 @@ impl ImageStore {
         Ok(lease)
     }
 
-    /// Lets go of what this holder kept. Nothing held is fine. Layers that nothing else needs are removed.
+    /// Releases what this holder kept, if anything. Layers that nothing else needs are removed.
     pub fn release(&self, key: &str) -> Result<(), StoreError> {
         let path = self.lease_path(key)?;
         let rubbish = {
@@ -300,7 +300,7 @@ impl ImageStore {
         remove_all(&rubbish)
     }
 
-    /// Every lease, by key. After a restart, release those whose holder is gone.
+    /// Returns all leases, sorted by key. After a restart, release those whose holder no longer exists.
     pub fn leases(&self) -> Result<Vec<Lease>, StoreError> {
         let mut leases = Vec::new();
         for path in entries(&self.paths.leases)? {
@@ -314,11 +314,11 @@ impl ImageStore {
         Ok(leases)
     }
 
-    /// What the layers occupy: read from their records, not counted anew.
+    /// Returns the disk usage of the layers, from their records rather than by counting again.
     pub fn fs_usage(&self) -> Result<FsUsage, StoreError> {
         let mut usage = FsUsage { path: self.paths.root.clone(), used_bytes: 0, inodes_used: 0 };
         for dir in entries(&self.paths.layers)? {
-            // A layer may be on its way out: what has no record no longer counts.
+            // The layer may be in the middle of its removal; without its record it no longer counts.
             if let Some(meta) = read_json::<LayerMeta>(&dir.join(LAYER_META))? {
                 usage.used_bytes += meta.bytes;
                 usage.inodes_used += meta.inodes;
@@ -327,7 +327,7 @@ impl ImageStore {
         Ok(usage)
     }
 
-    /// The directories of an image's layers, lowest first; none for the built-in image.
+    /// Returns the directories of an image's layers, lowest first; none for the built-in image.
     #[must_use]
     pub fn layer_dirs(&self, image: &Image) -> Vec<PathBuf> {
         match &image.content {
@@ -377,8 +377,8 @@ impl ImageStore {
         }
     }
 
-    /// Moves the layers that nothing needs out of the way (all, or those of these candidates) and says where
-    /// to. The caller holds the lock; the removal itself, which takes long, can then happen without it.
+    /// Moves the layers that nothing needs (of all, or of these candidates) out of the way, and returns where to. The
+    /// caller holds the lock for this; the actual removal takes long, and can then happen without it.
     fn retire_unused(
         &self,
         index: &Index,
@@ -407,7 +407,7 @@ impl ImageStore {
     }
 }
 
-/// Whether the name may be given to an image that is not the built-in one.
+/// Checks that this name may be given to an image other than the built-in one.
 pub(crate) fn check_tag(tag: &ImageName) -> Result<(), StoreError> {
     if host::is_named_by(tag) {
         return Err(StoreError::BuiltIn);
@@ -426,7 +426,7 @@ fn find(index: &Index, name: &str) -> Result<Image, StoreError> {
     }
 }
 
-/// The record of the layer with these files.
+/// Reads the record of the layer with these files.
 pub(crate) fn read_layer_meta(files: &Path) -> io::Result<LayerMeta> {
     Ok(serde_json::from_slice(&fs::read(files.with_file_name(LAYER_META))?)?)
 }

@@ -1,4 +1,4 @@
-//! Bytes on their way into the store: decompressed, counted, hashed, and never more than agreed.
+//! Streams into the store: decompressed, counted, hashed, and limited in length.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -11,7 +11,7 @@ use super::tape::Skip;
 
 const BUFFER: usize = 64 * 1024;
 
-/// How a stream is compressed: told by its first bytes, since media types lie.
+/// The compression of a stream, detected from its first bytes, since media types lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -19,7 +19,7 @@ pub(crate) enum Compression {
     Zstd,
 }
 
-/// A stream turned out longer than the limit. It travels inside an [`io::Error`].
+/// The error of a stream that is longer than its limit. It travels inside an [`io::Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {limit} bytes when decompressed")]
 pub struct OverLimit {
@@ -27,7 +27,7 @@ pub struct OverLimit {
     pub limit: u64,
 }
 
-/// The limit that was exceeded, if that is what this error says.
+/// Returns the limit that was exceeded, if that is what this error is about.
 pub(crate) fn over_limit(error: &io::Error) -> Option<OverLimit> {
     error.get_ref()?.downcast_ref().copied()
 }
@@ -42,7 +42,7 @@ impl Compression {
     }
 }
 
-/// The plain bytes of a stream, however it is compressed.
+/// Decompresses a stream, whatever its compression.
 pub(crate) fn decompress<'a>(mut reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut start = Vec::with_capacity(4);
     reader.by_ref().take(4).read_to_end(&mut start)?;
@@ -57,7 +57,7 @@ pub(crate) fn decompress<'a>(mut reader: impl Read + 'a) -> io::Result<Box<dyn R
     })
 }
 
-/// Every frame of a zstd stream, one after the other. Builders write several, and skippable ones with notes.
+/// The frames of a zstd stream, one after another. Builders write several, and skippable ones with metadata.
 struct ZstdFrames<R> {
     reader: R,
     decoder: FrameDecoder,
@@ -65,7 +65,7 @@ struct ZstdFrames<R> {
 }
 
 impl<R: BufRead> ZstdFrames<R> {
-    /// Goes to the next frame that has content. False at the end of the stream.
+    /// Moves to the next frame with content. Returns false at the end of the stream.
     fn next_frame(&mut self) -> io::Result<bool> {
         loop {
             if self.reader.fill_buf()?.is_empty() {
@@ -110,7 +110,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
     }
 }
 
-/// Passes bytes on and remembers their digest and number.
+/// A reader that computes the digest and length of what passes through it.
 pub(crate) struct Hashing<R> {
     inner: R,
     hasher: Hasher,
@@ -122,7 +122,7 @@ impl<R: Read> Hashing<R> {
         Self { inner, hasher: Hasher::default(), bytes: 0 }
     }
 
-    /// Reads on to the end, and gives the digest and length of everything.
+    /// Reads to the end, and returns the digest and length of the whole stream.
     pub(crate) fn finish(mut self) -> io::Result<(Digest, u64)> {
         io::copy(&mut self, &mut io::sink())?;
         Ok((self.hasher.finish(), self.bytes))
@@ -150,7 +150,7 @@ impl<S: Skip + ?Sized> Skip for &mut S {
     }
 }
 
-/// Passes on at most this many bytes; one more is an error, not an end.
+/// A reader of at most this many bytes. One more is an error rather than the end.
 pub(crate) struct Capped<R> {
     inner: R,
     left: u64,
@@ -174,7 +174,7 @@ impl<R: Read> Read for Capped<R> {
     }
 }
 
-/// Reads exactly this many bytes for nothing.
+/// Reads and discards exactly this many bytes.
 fn discard(reader: impl Read, bytes: u64) -> io::Result<()> {
     let passed = io::copy(&mut reader.take(bytes), &mut io::sink())?;
     if passed == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }

@@ -1,21 +1,22 @@
-//! Reads tar streams, trusting nothing.
+//! A reader of tar streams that trusts nothing.
 //!
-//! The `tar` crate decodes the header's fields; the walk from entry to entry is done here, for three reasons. It reads
-//! extension headers into memory whatever their size, which a few compressed megabytes can make gigabytes. It splits
-//! pax records at line feeds, which binary attributes contain. And where readers disagree on an entry's length one can
-//! be shown what another does not see: this one decides as Go's does, with which images are built and read everywhere.
+//! The `tar` crate decodes the header fields, but the iteration over the entries is done here, for three reasons. The
+//! crate reads extension headers into memory whatever their size, which a few compressed megabytes can turn into
+//! gigabytes. It splits pax records at line feeds, which binary attributes contain. And where readers disagree about an
+//! entry's length, one can be shown what another does not see: this reader decides as Go's does, with which images are
+//! built and read everywhere.
 
 use std::io::{self, Read};
 
 use tar::{EntryType, Header};
 
 const BLOCK: usize = 512;
-/// Long names and pax records of one entry. Go's reader has the same limit.
+/// The limit on long names and pax records of one entry. Go's reader has the same limit.
 const MAX_EXTENSION: u64 = 1 << 20;
 
-/// What can go on past bytes that nobody wants, by reading them if there is no better way.
+/// A reader that can skip bytes, by reading them if there is no better way.
 pub(crate) trait Skip: Read {
-    /// Passes over exactly this many bytes.
+    /// Skips exactly this many bytes.
     fn skip(&mut self, bytes: u64) -> io::Result<()>;
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Entry {
     /// Seconds and nanoseconds since 1970.
     pub(crate) mtime: (i64, u32),
     pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Where its data begin in the stream.
+    /// The offset of its data in the stream.
     pub(crate) offset: u64,
 }
 
@@ -45,44 +46,44 @@ pub(crate) enum EntryKind {
     Fifo,
 }
 
-/// Why a stream is no tar archive, or one that is not read.
+/// The reason why a stream is not a tar archive, or is one that is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TarError {
     /// The stream could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It ends in the middle of an entry.
+    /// The stream ends in the middle of an entry.
     #[error("the archive ends in the middle of an entry")]
     Truncated,
-    /// What stands where a header should is none.
+    /// There is something other than a header where one should be.
     #[error("there is no valid tar header at byte {0}")]
     Header(u64),
-    /// A name or an attribute list larger than a megabyte.
+    /// A name or an attribute list is larger than a megabyte.
     #[error("an extension header of {0} bytes is larger than {MAX_EXTENSION}")]
     Extension(u64),
-    /// A pax record that is not `length key=value`.
+    /// A pax record is not `length key=value`.
     #[error("a pax record at byte {0} is malformed")]
     Pax(u64),
-    /// More entries than an image archive can have.
+    /// There are more entries than an image archive can have.
     #[error("the archive has more than {0} entries")]
     TooManyEntries(usize),
-    /// Sparse files and multi-volume archives.
+    /// The archive contains a sparse file or spans several volumes.
     #[error("entries of type {0:?} are not supported")]
     Unsupported(char),
 }
 
-/// The stream, positioned in some entry. Reading from it gives that entry's data.
+/// A tar stream, positioned in some entry. Reading from it returns that entry's data.
 #[derive(Debug)]
 pub(crate) struct Tape<R> {
     inner: R,
     position: u64,
-    /// Of the current entry: data not read yet, and what fills its last block.
+    /// What remains of the current entry: unread data, and the padding of its last block.
     remaining: u64,
     padding: u64,
     ended: bool,
 }
 
-/// What extension headers say about the entry that follows them.
+/// What extension headers say about the entry after them.
 #[derive(Debug, Default)]
 struct Extensions {
     long_path: Option<Vec<u8>>,
@@ -113,7 +114,7 @@ impl<R: Skip> Tape<R> {
         self.inner
     }
 
-    /// Goes to the next entry, past what is left of this one.
+    /// Moves to the next entry, skipping the rest of this one.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, TarError> {
         let mut extensions = Extensions::default();
         loop {
@@ -127,7 +128,7 @@ impl<R: Skip> Tape<R> {
                     let records = self.extension(size)?;
                     extensions.pax = parse_pax(&records).ok_or(TarError::Pax(at))?;
                 }
-                // Defaults for the rest of the archive: in images a comment at most, and ignored by all.
+                // Defaults for the rest of the archive. In images this is a comment at most, and all readers ignore it.
                 EntryType::XGlobalHeader => self.enter(size),
                 kind => return self.entry(&header, kind, extensions, at).map(Some),
             }
@@ -161,7 +162,7 @@ impl<R: Skip> Tape<R> {
             Ok((narrow(major)?, narrow(minor)?))
         };
         let kind = match kind {
-            // An old-style directory is a file whose name ends in a slash.
+            // In the old format, a directory is a file whose name ends in a slash.
             EntryType::Regular if path.ends_with(b"/") => EntryKind::Dir,
             EntryType::Regular | EntryType::Continuous => {
                 let size = pax.size.map_or_else(|| field(&header.as_old().size), Ok)?;
@@ -175,7 +176,7 @@ impl<R: Skip> Tape<R> {
             EntryType::Fifo => EntryKind::Fifo,
             other => return Err(TarError::Unsupported(char::from(other.as_byte()))),
         };
-        // All but files are headers only, whatever size they claim.
+        // Entries other than files consist of a header only, whatever size they claim.
         let data = if let EntryKind::File { size } = kind { size } else { 0 };
         self.enter(data);
         Ok(Entry {
@@ -193,7 +194,7 @@ impl<R: Skip> Tape<R> {
         })
     }
 
-    /// The next header, or nothing at the end.
+    /// Reads the next header; `None` at the end of the archive.
     fn next_header(&mut self) -> Result<Option<Header>, TarError> {
         if self.ended {
             return Ok(None);
@@ -209,7 +210,7 @@ impl<R: Skip> Tape<R> {
             return Ok(None);
         };
         if block.iter().all(|&byte| byte == 0) {
-            // Two of them, or one and then nothing, are the end.
+            // The archive ends with two of them, or with one and the end of the stream.
             return match self.block()? {
                 Some(second) if second.iter().any(|&byte| byte != 0) => {
                     Err(TarError::Header(self.position - BLOCK as u64))
@@ -261,7 +262,7 @@ impl<R: Skip> Tape<R> {
 }
 
 impl<R: Skip> Read for Tape<R> {
-    /// The data of the current entry. The end of the stream before theirs is an error.
+    /// Reads data of the current entry. If the stream ends before the data does, that is an error.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let want = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(buffer.len());
         if want == 0 {
@@ -288,8 +289,8 @@ fn without_nul(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// A field of the header: octal digits with blanks around them, where nothing at all is zero, or binary where the
-/// first bit says so. Negative numbers, which only times may be, count as zero.
+/// Parses a numeric field of a header: octal digits, possibly surrounded by blanks (none at all means zero), or binary
+/// if the first bit is set. Negative numbers, which only times may be, count as zero.
 fn number(field: &[u8]) -> Option<u64> {
     let (&first, rest) = field.split_first()?;
     if first & 0x80 != 0 {
@@ -309,7 +310,7 @@ fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads `length key=value\n` records, in which the length counts the whole record.
+/// Parses `length key=value\n` records, in which the length counts the whole record.
 fn parse_pax(mut records: &[u8]) -> Option<Pax> {
     let mut pax = Pax::default();
     while !records.is_empty() {
@@ -338,7 +339,7 @@ fn parse_pax(mut records: &[u8]) -> Option<Pax> {
     Some(pax)
 }
 
-/// Seconds with an optional fraction, `-1.5` included.
+/// Parses seconds with an optional fraction, such as `-1.5`.
 fn parse_time(text: &str) -> Option<(i64, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let seconds: i64 = whole.parse().ok()?;
@@ -432,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_pax_size_decides_where_the_next_entry_begins() {
-        // One reader that believed the header would see a second entry inside the first one's data.
+        // A reader that believed the header would see a second entry inside the data of the first.
         let mut inner = builder();
         inner.append_data(&mut header(EntryType::Regular, 0), "smuggled", &b""[..]).unwrap();
         let inner = inner.into_inner().unwrap();
@@ -534,7 +535,7 @@ mod tests {
                 bytes[at % len] = byte;
             }
             if fix {
-                // With its sum repaired a damaged header is read on, field by field.
+                // With a corrected checksum, even a damaged header is parsed field by field.
                 for block in bytes.chunks_exact_mut(BLOCK) {
                     if &block[257..262] == b"ustar" {
                         block[148..156].fill(b' ');

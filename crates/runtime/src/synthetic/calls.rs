@@ -1,4 +1,4 @@
-//! Every call that was made: what a test asserts about the caller.
+//! The record of every call, with which a test checks the caller.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -13,34 +13,34 @@ use tonic::Code;
 use super::op::Op;
 use super::target::Target;
 
-/// How many calls the log keeps. The counters know of all.
+/// How many calls the log keeps. The counters include all of them.
 const LOG_LENGTH: usize = 65_536;
 
 /// A finished call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its number, from 0 without gaps, in the order in which calls arrived.
+    /// Its number, from 0 without gaps, in order of arrival.
     pub number: u64,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// About whom.
+    /// What it was about.
     pub target: Target,
     /// When it arrived.
     pub arrived: Instant,
-    /// How long it took, until the answer was ready or the caller gave up.
+    /// How long it took until the answer was ready or the caller gave up.
     pub took: Duration,
     /// How it was answered; `None` if the caller gave up first.
     pub answer: Option<Code>,
 }
 
-/// A call that is not finished.
+/// A call that has not finished.
 #[derive(Clone, Debug)]
 pub struct Pending {
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// About whom.
+    /// What it is about.
     pub target: Target,
-    /// For how long it waits already.
+    /// How long it has been waiting.
     pub age: Duration,
 }
 
@@ -49,11 +49,11 @@ pub struct Pending {
 pub struct Count {
     /// Calls that arrived.
     pub total: u64,
-    /// Calls that are not answered yet.
+    /// Calls that are in progress.
     pub in_flight: usize,
-    /// The most that ever were.
+    /// The highest number of calls in progress at once.
     pub max_in_flight: usize,
-    /// The longest of those that are over.
+    /// The duration of the longest finished call.
     pub longest: Duration,
     /// Answers that were errors.
     pub errors: u64,
@@ -79,18 +79,18 @@ impl Count {
     }
 }
 
-/// The log of calls of a server. Cheap to clone; all clones are the same log.
+/// The log of a server's calls. It is cheap to clone; all clones refer to the same log.
 #[derive(Clone)]
 pub struct Calls {
     state: Arc<Mutex<State>>,
-    /// Counts arrivals and departures, for those who wait for one.
+    /// Incremented by every arrival and end of a call, for those who wait for one.
     version: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Every operation but the event stream, which stays open.
+    /// All operations except the event stream, which stays open.
     all: Count,
     by_op: BTreeMap<Op, Count>,
     pending: BTreeMap<u64, (Op, Target, Instant)>,
@@ -102,19 +102,19 @@ impl Calls {
         Self { state: Arc::default(), version: watch::Sender::new(0) }
     }
 
-    /// The counters of one operation.
+    /// Returns the counters of one operation.
     #[must_use]
     pub fn of(&self, op: Op) -> Count {
         self.state.lock().by_op.get(&op).copied().unwrap_or_default()
     }
 
-    /// The counters of all operations together, except the event stream, which stays open.
+    /// Returns the counters of all operations together, except the event stream, which stays open.
     #[must_use]
     pub fn all(&self) -> Count {
         self.state.lock().all
     }
 
-    /// The calls that are not answered yet, oldest first, event streams included.
+    /// Returns the calls in progress, oldest first, including event streams.
     #[must_use]
     pub fn pending(&self) -> Vec<Pending> {
         let now = Instant::now();
@@ -125,13 +125,13 @@ impl Calls {
             .collect()
     }
 
-    /// The calls that are over, by the time they ended; the last 65,536 of them.
+    /// Returns the finished calls in the order in which they ended; at most the last 65,536.
     #[must_use]
     pub fn log(&self) -> Vec<Call> {
         self.state.lock().log.iter().cloned().collect()
     }
 
-    /// How often an operation was called for a target, answered or not.
+    /// Counts how often an operation was called for a target, answered or not.
     #[must_use]
     pub fn count(&self, op: Op, target: impl Fn(&Target) -> bool) -> usize {
         let state = self.state.lock();
@@ -139,7 +139,7 @@ impl Calls {
         over + state.pending.values().filter(|(other, whom, _)| *other == op && target(whom)).count()
     }
 
-    /// Forgets what is over. Calls in flight stay in flight.
+    /// Forgets finished calls. Calls in progress stay.
     pub fn reset(&self) {
         let mut state = self.state.lock();
         let State { all, by_op, log, .. } = &mut *state;
@@ -149,14 +149,14 @@ impl Calls {
         log.clear();
     }
 
-    /// Calls that could have changed something, finished or not.
+    /// Returns the number of calls that could have changed something, finished or not.
     #[must_use]
     pub fn mutating(&self) -> u64 {
         let state = self.state.lock();
         state.by_op.iter().filter(|(op, _)| op.is_mutating()).map(|(_, count)| count.total).sum()
     }
 
-    /// Fails the test if anything was called that could have changed something.
+    /// Fails the test if any call could have changed something.
     ///
     /// # Panics
     /// If so, naming the operations.
@@ -168,7 +168,7 @@ impl Calls {
         assert!(changing.is_empty(), "calls that change the runtime: {changing:?}");
     }
 
-    /// Waits until a condition on the calls holds. It is looked at whenever a call arrives or is over.
+    /// Waits until a condition on the calls holds. It is evaluated whenever a call arrives or ends.
     pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
         let mut version = self.version.subscribe();
         loop {
@@ -222,7 +222,7 @@ impl fmt::Debug for Calls {
     }
 }
 
-/// A call while it is being answered. It leaves the counters when this is dropped, also when the caller went away.
+/// A call while it is being answered. Dropping this removes it from the counters, also when the caller went away.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     calls: Calls,

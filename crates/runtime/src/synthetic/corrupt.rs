@@ -1,7 +1,7 @@
-//! Answers that no decoder expects: encoded messages, cut at their fields and put together wrongly.
+//! Answers that no decoder expects: encoded messages, split into fields and put together wrongly.
 //!
-//! A typed message cannot say these things, so they are done to its bytes. The message around the spoiled one
-//! stays in order: whoever decodes entry by entry loses only that entry.
+//! Typed messages cannot express this, so it is done to the bytes. The message around the corrupted one stays valid: a
+//! client that decodes entry by entry loses only that entry.
 
 use std::ops::Range;
 
@@ -15,19 +15,19 @@ use super::op::Op;
 /// What is wrong with an entry of a list, a status, or an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Corruption {
-    /// A text that is not UTF-8, in this part. A strict decoder gives up on the message.
+    /// A text in this part is not UTF-8. A strict decoder rejects the whole message.
     BadUtf8(Part),
-    /// A state (of an event: a type) that the protocol does not have.
+    /// The state (for an event: the type) is one that the protocol does not define.
     UnknownState(i32),
-    /// No metadata (of an event: no sandbox status).
+    /// The metadata (for an event: the sandbox status) is missing.
     NoMetadata,
-    /// Metadata (of an event: a sandbox status) that ends in the middle.
+    /// The metadata (for an event: the sandbox status) is truncated.
     BrokenMetadata,
-    /// No id.
+    /// The id is missing.
     NoId,
-    /// The whole entry ends in the middle. Its id, which comes first, can still be read.
+    /// The whole entry is truncated. Its id, which comes first, can still be read.
     Truncated,
-    /// Bytes that are no message at all.
+    /// The bytes are not a message at all.
     Garbage,
 }
 
@@ -60,11 +60,11 @@ impl Shape {
     pub(crate) const CONTAINER: Self = Self { metadata: 3, state: 6, labels: 8, annotations: 9 };
     const SANDBOX_STATUS: Self = Self { metadata: 2, state: 3, labels: 7, annotations: 8 };
     const CONTAINER_STATUS: Self = Self { metadata: 2, state: 3, labels: 12, annotations: 13 };
-    /// An event has neither labels nor annotations; its sandbox status stands for its metadata.
+    /// An event has neither labels nor annotations; its sandbox status takes the place of metadata.
     const EVENT: Self = Self { metadata: 4, state: 2, labels: 1, annotations: 1 };
 }
 
-/// Spoils the answer of a status call, or an event. Other answers have no entry to spoil.
+/// Corrupts the answer of a status call, or an event. Other answers have no entry that could be corrupted.
 pub(crate) fn spoil_answer(op: Op, answer: &Bytes, corruption: Corruption) -> Bytes {
     let inner = match op {
         Op::PodSandboxStatus => Shape::SANDBOX_STATUS,
@@ -78,12 +78,12 @@ pub(crate) fn spoil_answer(op: Op, answer: &Bytes, corruption: Corruption) -> By
     })
 }
 
-/// Spoils one encoded entry.
+/// Corrupts one encoded entry.
 pub(crate) fn spoil(shape: Shape, entry: &Bytes, corruption: Corruption) -> Bytes {
     const NOT_UTF8: &[u8] = b"\xff\xfe";
     match corruption {
         Corruption::BadUtf8(Part::Id) => append(&without(entry, 1), 1, NOT_UTF8),
-        // Of a field that occurs twice the last one counts, or, in a map, both.
+        // If a field occurs twice the last one counts, or, in a map, both do.
         Corruption::BadUtf8(Part::Metadata) => {
             append(entry, shape.metadata, &append(&Bytes::new(), 1, NOT_UTF8))
         }
@@ -99,7 +99,7 @@ pub(crate) fn spoil(shape: Shape, entry: &Bytes, corruption: Corruption) -> Byte
         Corruption::BrokenMetadata => append(&without(entry, shape.metadata), shape.metadata, b"\x0a\x7fx"),
         Corruption::NoId => without(entry, 1),
         Corruption::Truncated => {
-            // Short of the last field's last byte, or of all but the tag of a made-up one.
+            // An added field announces ten bytes, of which only four follow.
             let mut message = BytesMut::from(&**entry);
             encode_key(99, WireType::LengthDelimited, &mut message);
             encode_varint(10, &mut message);
@@ -111,7 +111,7 @@ pub(crate) fn spoil(shape: Shape, entry: &Bytes, corruption: Corruption) -> Byte
     }
 }
 
-/// A map entry (or a plain text, where labels stand for a text) with a bad value.
+/// Appends a map entry (or a plain text, where the shape has a text in place of labels) with an invalid value.
 fn append_text(message: &Bytes, field: u32, text: &[u8]) -> Bytes {
     if field == 1 {
         return append(&without(message, 1), 1, text);
@@ -138,7 +138,7 @@ fn without(message: &Bytes, unwanted: u32) -> Bytes {
     kept.freeze()
 }
 
-/// Copies a message, with other payloads where `change` has some.
+/// Copies a message, replacing the payloads for which `change` returns another.
 fn rebuild(message: &Bytes, change: impl Fn(u32, Payload) -> Option<Bytes>) -> Bytes {
     let mut rebuilt = Bytes::new();
     for (field, whole, payload) in fields(message) {
@@ -155,12 +155,12 @@ fn rebuild(message: &Bytes, change: impl Fn(u32, Payload) -> Option<Bytes>) -> B
 }
 
 enum Payload {
-    /// Where the bytes of a text, bytes or message are.
+    /// The position of the bytes of a text, bytes or message field.
     Bytes(Range<usize>),
     Number,
 }
 
-/// The fields of a well-formed message: number, where it is, where its payload is.
+/// The fields of a well-formed message: the number, the range of the field, and its payload.
 fn fields(message: &Bytes) -> Vec<(u32, Range<usize>, Payload)> {
     let mut rest = &message[..];
     let mut fields = Vec::new();

@@ -9,25 +9,25 @@ use super::profile::Profile;
 use super::server::SyntheticRuntime;
 use super::world::{ContainerSpec, PodSpec, Stir, World};
 
-/// What [`serve_forever`] serves.
+/// The configuration of [`serve_forever`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen.
+    /// The socket to listen on.
     pub socket: PathBuf,
-    /// Which runtime to behave like.
+    /// The runtime to behave like.
     pub profile: Profile,
-    /// The seed of everything random.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// What is on the node.
+    /// The pods on the node.
     pub population: Population,
-    /// Entries a message of the streaming lists; `None` for a runtime that does not have them.
+    /// The number of entries per message of the streaming lists; `None` for a runtime without them.
     pub streaming_lists: Option<usize>,
-    /// How long to wait between random steps of the node; `None` for a node where nothing happens.
+    /// The pause between random steps of the node; `None` for a node on which nothing happens.
     pub churn: Option<Duration>,
 }
 
 impl Config {
-    /// An empty containerd 2.x on this socket.
+    /// Creates the configuration of an empty containerd 2.x on this socket.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -40,19 +40,19 @@ impl Config {
     }
 }
 
-/// Pods of one kind, many of them.
+/// A number of pods of the same kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Population {
-    /// How many pods, each with one sandbox.
+    /// The number of pods, each with one sandbox.
     pub pods: usize,
-    /// Containers that run, in each pod.
+    /// The number of running containers in each pod.
     pub running: usize,
-    /// Containers that have exited, in each pod.
+    /// The number of exited containers in each pod.
     pub exited: usize,
 }
 
 impl World {
-    /// Adds pods with names of a usual length, quietly: they were there before anyone looked.
+    /// Adds pods with names of typical length, without events: they were there before anyone looked.
     pub fn populate(&mut self, population: Population) {
         self.quietly(|world| {
             for n in 0..population.pods {
@@ -73,12 +73,12 @@ impl World {
     }
 }
 
-/// Serves until the process ends. Returns only if it cannot begin.
+/// Serves until the process ends. Returns only if it cannot start.
 ///
-/// It is ready when the socket accepts connections: everything in it is there by then.
+/// It is ready when the socket accepts connections: by then the node is fully populated.
 ///
 /// # Errors
-/// If the socket cannot be made.
+/// If the socket cannot be created.
 pub fn serve_forever(config: Config) -> io::Result<Infallible> {
     let Config { socket, profile, seed, population, streaming_lists, churn } = config;
     let mut runtime = SyntheticRuntime::new(profile).seed(seed).populate(population);

@@ -1,7 +1,7 @@
-//! A synthetic runtime without a socket: the same world, the same manners, asked by plain calls.
+//! A synthetic runtime without a socket: the same world and the same behaviour, through plain calls.
 //!
-//! For those who play thousands of histories. What a call would answer is a value, nothing is encoded but events, and
-//! no time passes but tokio's, which may be paused.
+//! It is meant for tests that play thousands of histories. The answer of a call is a value, only events are encoded,
+//! and no time passes except tokio's, which may be paused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::profile::{EventSupport, Profile};
 use super::seed::Seed;
 use super::world::{Container, POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL, Restart, Sandbox, World};
 
-/// A synthetic runtime in this process. Clones are the same runtime.
+/// A synthetic runtime in this process. Clones refer to the same runtime.
 #[derive(Clone)]
 pub struct LocalRuntime {
     shared: Arc<Shared>,
@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl LocalRuntime {
-    /// An empty node under this runtime. Delayed events wait in the current tokio runtime.
+    /// Creates an empty node under this runtime. Delayed events wait on the current tokio runtime.
     #[must_use]
     pub fn new(profile: Profile, seed: u64) -> Self {
         let world = World::new(profile, seed);
@@ -47,7 +47,7 @@ impl LocalRuntime {
         Self { shared: Arc::new(shared), events: Events::over(bus) }
     }
 
-    /// Looks at the world or changes it, and sends the events of that.
+    /// Reads or changes the world, and sends the resulting events.
     pub fn world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         let mut world = self.shared.world.lock();
         let result = change(&mut world);
@@ -55,20 +55,22 @@ impl LocalRuntime {
         result
     }
 
-    /// The event streams, and faults of events.
+    /// Returns the event streams, whose events can also be tampered with.
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Goes down as if killed: calls fail and streams break. The world goes on, but nobody announces what happens in it.
+    /// Goes down as if killed: calls fail and streams break. The world continues, but nobody announces what happens in
+    /// it.
     pub fn go_down(&self) {
         self.shared.is_down.store(true, Ordering::Relaxed);
         self.world(|world| world.set_down(true));
         self.shared.bus.restart();
     }
 
-    /// Comes up again. How many calls find it starting still is for those with a socket.
+    /// Comes up again. The number of calls that find it still starting is ignored: it applies to servers with a socket
+    /// only.
     pub fn come_up(&self, how: &Restart) {
         self.world(|world| {
             world.restart(how);
@@ -78,7 +80,7 @@ impl LocalRuntime {
         self.shared.is_down.store(false, Ordering::Relaxed);
     }
 
-    /// What the two lists show together.
+    /// Returns what the two lists show together.
     ///
     /// # Errors
     /// While it is down.
@@ -103,7 +105,7 @@ impl LocalRuntime {
         })
     }
 
-    /// What is known of a sandbox.
+    /// Returns the status of a sandbox.
     ///
     /// # Errors
     /// While it is down, and if there is no such sandbox.
@@ -115,7 +117,7 @@ impl LocalRuntime {
         })
     }
 
-    /// What is known of a container.
+    /// Returns the status of a container.
     ///
     /// # Errors
     /// While it is down, and if there is no such container.
@@ -130,7 +132,7 @@ impl LocalRuntime {
     /// Opens an event stream.
     ///
     /// # Errors
-    /// While it is down, and if this runtime has none.
+    /// While it is down, and if this runtime has no event stream.
     pub fn container_events(&self) -> Result<LocalEvents, Status> {
         match self.ask(|world, _| Ok(world.quirks().events))? {
             EventSupport::Unimplemented => Err(Status::unimplemented("unknown method GetContainerEvents")),
@@ -157,7 +159,7 @@ impl std::fmt::Debug for LocalRuntime {
 pub struct LocalEvents(Option<Reader>);
 
 impl LocalEvents {
-    /// The next event; `None` when the stream is over. Dropping the future loses nothing.
+    /// Waits for the next event; `None` when the stream has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Result<v1::ContainerEventResponse, Status>> {
         let next = self.0.as_ref()?.next().await?;
         Some(next.map(|parcel| parcel.event.message.clone()))
@@ -183,7 +185,7 @@ fn sandbox_entry(sandbox: &Sandbox) -> SandboxEntry<'_> {
         pod_name: name,
         selectable: !uid.is_empty() && label(POD_UID_LABEL) == uid,
         attempt: sandbox.attempt(),
-        // The protocol has no word for the third state.
+        // The protocol cannot express the third state.
         state: match sandbox.state() {
             SandboxState::Ready => SandboxState::Ready,
             SandboxState::NotReady | SandboxState::Unknown => SandboxState::NotReady,

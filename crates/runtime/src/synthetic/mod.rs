@@ -1,13 +1,13 @@
-//! A CRI v1 runtime with thousands of virtual pods and no process, for tests and benchmarks.
+//! A CRI v1 runtime with thousands of virtual pods and no processes, for tests and benchmarks.
 //!
 //! - [`World`]: the virtual node, a plain value that a test changes step by step;
-//! - [`SyntheticRuntime`]: a server over it, on a unix socket; its [`Handle`] drives the world, programs
-//!   [faults](Faults), and knows every [call](Calls) that was made;
-//! - [`LocalRuntime`]: the same without a socket, for those who play thousands of histories;
-//! - [`Profile`]: which real runtime's manners it has.
+//! - [`SyntheticRuntime`]: a server for it on a unix socket; its [`Handle`] drives the world, programs
+//!   [faults](Faults), and records every [call](Calls);
+//! - [`LocalRuntime`]: the same without a socket, for tests that play thousands of histories;
+//! - [`Profile`]: the real runtime whose behaviour is simulated.
 //!
-//! Everything random comes from one seed, and the same seed gives the same run. Time is tokio's, so
-//! that delays work on a paused clock; the wall clock of the world is its own.
+//! All randomness comes from one seed, and the same seed gives the same run. Time is tokio's, so delays work on a
+//! paused clock; the world's wall clock is separate.
 //!
 //! ```
 //! use rubelet_runtime::synthetic::{Op, Profile, SyntheticRuntime};

@@ -23,13 +23,13 @@ macro_rules! operations {
                 match self { $($(Self::$op => stringify!($op),)*)* }
             }
 
-            /// Whether a caller who only looks would never use it.
+            /// Whether a caller that only reads would never use it.
             #[must_use]
             pub const fn is_mutating(self) -> bool {
                 match self { $($(Self::$op => operations!(@mutating $kind),)*)* }
             }
 
-            /// The operation behind an HTTP/2 path.
+            /// Finds the operation for an HTTP/2 path.
             pub(crate) fn from_path(path: &str) -> Option<Self> {
                 match path {
                     $($(concat!("/runtime.v1.", $service, "/", stringify!($op)) => Some(Self::$op),)*)*

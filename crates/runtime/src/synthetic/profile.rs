@@ -1,4 +1,4 @@
-//! Which runtime is played: five profiles, each a set of quirks that real runtimes were seen to have.
+//! The simulated runtimes: five profiles, each a set of quirks observed in real runtimes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 pub enum Profile {
     /// containerd 1.6: no container events at all.
     Ctd16,
-    /// containerd 1.7: events from one shared queue, whose readers take them from each other.
+    /// containerd 1.7: events come from one shared queue, so each reaches only one reader.
     Ctd17,
-    /// containerd 2.x: events for everyone, but a reader that stalls blocks the runtime.
+    /// containerd 2.x: every reader gets all events, but a stalled reader blocks the runtime.
     #[default]
     Ctd2,
-    /// CRI-O as installed: the event stream opens, and ends at once without an error.
+    /// CRI-O as installed: the event stream opens, and ends immediately without an error.
     CrioOff,
     /// CRI-O with `enable_pod_events`.
     CrioOn,
@@ -35,7 +35,7 @@ impl Profile {
         }
     }
 
-    /// What it does in detail. A test may change single quirks before it serves them.
+    /// Returns its behaviour in detail. A test may change single quirks before it serves them.
     #[must_use]
     pub fn quirks(self) -> Quirks {
         match self {
@@ -86,12 +86,12 @@ impl FromStr for Profile {
     }
 }
 
-/// How a runtime differs from the others.
+/// The ways in which runtimes differ from each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quirks {
-    /// Its name in `Version`.
+    /// The runtime's name in `Version`.
     pub runtime_name: &'static str,
-    /// Its version in `Version`.
+    /// The runtime's version in `Version`.
     pub runtime_version: &'static str,
     /// What `GetContainerEvents` does.
     pub events: EventSupport,
@@ -99,33 +99,33 @@ pub struct Quirks {
     pub sandbox_created_event: bool,
     /// How the removal of a sandbox is announced.
     pub sandbox_deleted: SandboxDeleted,
-    /// Whether containers that go away with their sandbox are announced.
+    /// Whether containers that are removed together with their sandbox are announced.
     pub deleted_with_sandbox_events: bool,
-    /// Which containers an event tells about.
+    /// Which containers an event includes.
     pub event_containers: EventContainers,
     /// What is left of a container that could not be started.
     pub failed_start: FailedStart,
-    /// How an `ExecSync` that ran out of time is answered.
+    /// How an `ExecSync` that timed out is answered.
     pub exec_timeout: ExecTimeout,
-    /// What a second creation under the same name and attempt gets.
+    /// The result of a second creation with the same name and attempt.
     pub name_taken: NameTaken,
-    /// What calls get while the runtime starts.
+    /// How calls are answered while the runtime is starting.
     pub initializing: NotReadyYet,
-    /// What `PodSandboxStatus` carries on top.
+    /// What `PodSandboxStatus` contains in addition.
     pub sandbox_extras: SandboxExtras,
-    /// Whether `PodSandboxStatus` answers verbosely also when not asked to.
+    /// Whether `PodSandboxStatus` answers verbosely even when not asked to.
     pub always_verbose: bool,
-    /// Whether calls of CRI v1 exist. A runtime that only speaks v1alpha2 has never heard of them.
+    /// Whether the calls of CRI v1 exist. A runtime that only speaks v1alpha2 does not know them.
     pub speaks_v1: bool,
-    /// Whether `ContainerStatus` tells the user that the container runs as.
+    /// Whether `ContainerStatus` includes the user that the container runs as.
     pub status_has_user: bool,
-    /// Whether `RuntimeConfig` exists, and answers.
+    /// Whether `RuntimeConfig` exists and works.
     pub has_runtime_config: bool,
-    /// Whether cgroups are managed through systemd, as `RuntimeConfig` tells.
+    /// Whether cgroups are managed through systemd, as reported by `RuntimeConfig`.
     pub systemd_cgroups: bool,
-    /// Entries a message of the streaming lists; `None` when the runtime does not have them.
+    /// The number of entries per message of the streaming lists; `None` if the runtime does not have them.
     pub stream_lists: Option<usize>,
-    /// The largest message that it sends or takes, in bytes.
+    /// The largest message that it sends or accepts, in bytes.
     pub max_message_bytes: usize,
 }
 
@@ -178,7 +178,7 @@ impl Quirks {
         }
     }
 
-    /// Whether this is one of the containerds.
+    /// Returns whether this is a version of containerd.
     #[must_use]
     pub fn is_containerd(&self) -> bool {
         self.runtime_name == "containerd"
@@ -188,33 +188,33 @@ impl Quirks {
 /// What `GetContainerEvents` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventSupport {
-    /// `Unimplemented`.
+    /// It fails with `Unimplemented`.
     Unimplemented,
-    /// A clean end of stream, before any event: switched off.
+    /// The stream ends cleanly before any event: the feature is switched off.
     EndsAtOnce,
-    /// A stream.
+    /// It opens a stream.
     Stream(Delivery),
 }
 
-/// How events reach those who read them.
+/// How events reach the readers of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// One queue for all readers: each event reaches one of them. When it is full, the newest is dropped.
-    /// What was queued while nobody read is replayed to the first reader.
+    /// One queue for all readers: each event reaches one of them. When it is full, the newest event is dropped. What
+    /// was queued while nobody was reading is replayed to the first reader.
     Shared {
-        /// Events that the queue holds.
+        /// How many events the queue holds.
         capacity: usize,
     },
-    /// Every reader gets every event through a buffer of its own, and a full buffer blocks whoever
-    /// publishes. Events of the last five minutes that nobody read are replayed to the first reader.
+    /// Every reader gets every event through a buffer of its own, and a full buffer blocks publishers. Events of the
+    /// last five minutes that nobody has read are replayed to the first reader.
     Blocking {
-        /// Events in each reader's buffer.
+        /// How many events each reader's buffer holds.
         buffer: usize,
     },
-    /// Every reader gets every event, one reader after another; while one stalls, events queue up, and
-    /// are dropped when the queue is full. Nothing is kept for later, except before the first reader ever.
+    /// Every reader gets every event, one reader after another. While one is stalled, events queue up, and are dropped
+    /// when the queue is full. Nothing is kept for later, except before the first reader ever.
     Broadcast {
-        /// Events that the queue holds.
+        /// How many events the queue holds.
         capacity: usize,
     },
 }
@@ -222,62 +222,62 @@ pub enum Delivery {
 /// How the removal of a sandbox is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxDeleted {
-    /// After the fact, and without a sandbox status: the event does not say which pod it was.
+    /// Afterwards, and without a sandbox status: the event does not say which pod it was.
     WithoutStatus,
     /// While the sandbox is still listed, with a status whose `created_at` is the year 1754.
     BeforeItIsGone,
-    /// Not at all.
+    /// It is not announced.
     Never,
 }
 
-/// Which containers an event tells about.
+/// Which containers an event includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventContainers {
-    /// Those of the same sandbox.
+    /// Those in the same sandbox.
     OfSandbox,
-    /// Those of every sandbox of the pod, by the label of its UID; none for a pod without that label.
+    /// Those in every sandbox of the pod, found by the label with its UID; none for a pod without that label.
     OfPodLabel,
 }
 
-/// What `PodSandboxStatus` carries on top of the status.
+/// What `PodSandboxStatus` contains in addition to the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxExtras {
     /// Nothing.
     None,
-    /// A timestamp, and no containers although there are some: containerd 2.0.0 to 2.0.2.
+    /// A timestamp, but no containers even though there are some: containerd 2.0.0 to 2.0.2.
     Timestamp,
     /// A timestamp and the containers of the sandbox.
     TimestampAndContainers,
 }
 
-/// What is left of a container that could not be started. Neither is announced by an event.
+/// What is left of a container that could not be started. No event announces it in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedStart {
     /// It has exited with code 128 and reason `StartError`.
     Exits,
-    /// It is gone.
+    /// It is removed.
     Vanishes,
 }
 
-/// How an `ExecSync` that ran out of time is answered.
+/// How an `ExecSync` that timed out is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecTimeout {
     /// As an error of the call.
     DeadlineExceeded,
-    /// As an exit code of -1 and a sentence on stderr.
+    /// As an exit code of -1 and a message on stderr.
     MinusOne,
 }
 
-/// What a second creation under the same name and attempt gets.
+/// The result of a second creation with the same name and attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameTaken {
     /// An error: the name is reserved.
     Reserved,
-    /// The first one, if its creator never got the answer; else an error.
+    /// The first one, if its creator never received the answer; otherwise an error.
     HandedOver,
 }
 
-/// What calls get while the runtime starts.
+/// How calls are answered while the runtime is starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotReadyYet {
     /// `Unknown`.

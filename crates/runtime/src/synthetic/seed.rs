@@ -1,14 +1,14 @@
-//! All randomness comes from one seed, and each decision from the seed and its own name.
+//! Randomness from one seed: each decision depends on the seed and on the decision's own name.
 //!
-//! A decision ("is the third status call of this container delayed?") does not consume from a shared
-//! stream of numbers, so it does not depend on the order in which concurrent calls happen to arrive.
+//! A decision ("is the third status call of this container delayed?") does not consume numbers from a shared stream, so
+//! it does not depend on the order in which concurrent calls happen to arrive.
 
-/// The one number that a run is repeated by.
+/// The number with which a run can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed(pub(crate) u64);
 
 impl Seed {
-    /// The random numbers of one decision: what is decided, about whom, for the how-many-th time.
+    /// Returns the random numbers for one decision: what is decided, about whom, and for the `nth` time.
     pub(crate) fn rng(self, what: &str, whom: &str, nth: u64) -> fastrand::Rng {
         let mut hash = Fnv::new(self.0);
         hash.write(what.as_bytes());
@@ -18,14 +18,14 @@ impl Seed {
         fastrand::Rng::with_seed(hash.finish())
     }
 
-    /// Whether something of this probability happens.
+    /// Decides whether something of this probability happens.
     pub(crate) fn happens(self, probability: f64, what: &str, whom: &str, nth: u64) -> bool {
-        // The ends are exact: never is never and always is always.
+        // The extremes are exact: 0 is never and 1 is always.
         probability >= 1.0 || (probability > 0.0 && self.rng(what, whom, nth).f64() < probability)
     }
 }
 
-/// FNV-1a with a final mix. Std's hasher may change between compilers; a seed must not.
+/// FNV-1a with a final mix. The hasher of std may change between compilers; the results of a seed must not.
 struct Fnv(u64);
 
 impl Fnv {

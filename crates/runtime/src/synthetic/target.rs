@@ -1,4 +1,4 @@
-//! Whom a call is about.
+//! The target of a call.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use rubelet_model::{ContainerId, PodUid, SandboxId};
 
 use super::world::{POD_UID_LABEL, World};
 
-/// Whom a call, an entry of a list, or an event is about, as far as can be told.
+/// What a call, an entry of a list, or an event is about, as far as that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The pod.
@@ -22,7 +22,7 @@ impl Target {
     /// The node as a whole.
     pub(crate) const NODE: Self = Self { pod: None, sandbox: None, container: None };
 
-    /// The container of this id or short id; an id that leads nowhere is kept as it is.
+    /// The container with this id or short id; an unknown id is kept as it is.
     pub(crate) fn container(world: &World, id: &str) -> Self {
         match world.find_container(id) {
             Ok(container) => Self {
@@ -33,7 +33,7 @@ impl Target {
         }
     }
 
-    /// The sandbox of this id or short id; an id that leads nowhere is kept as it is.
+    /// The sandbox with this id or short id; an unknown id is kept as it is.
     pub(crate) fn sandbox(world: &World, id: &str) -> Self {
         match world.find_sandbox(id) {
             Ok(sandbox) => Self {
@@ -45,7 +45,7 @@ impl Target {
         }
     }
 
-    /// What a list of sandboxes is narrowed down to.
+    /// What a filter restricts a list of sandboxes to.
     pub(crate) fn sandbox_filter(world: &World, filter: Option<&v1::PodSandboxFilter>) -> Self {
         let Some(filter) = filter else { return Self::NODE };
         if !filter.id.is_empty() {
@@ -54,7 +54,7 @@ impl Target {
         Self { pod: filter.label_selector.get(POD_UID_LABEL).map(|uid| uid.as_str().into()), ..Self::NODE }
     }
 
-    /// What a list of containers is narrowed down to.
+    /// What a filter restricts a list of containers to.
     pub(crate) fn container_filter(world: &World, filter: Option<&v1::ContainerFilter>) -> Self {
         let Some(filter) = filter else { return Self::NODE };
         if !filter.id.is_empty() {

@@ -1,4 +1,4 @@
-//! The same pods without an agent: only the calls that cannot be avoided, through the same client.
+//! The same pods without an agent: only the unavoidable calls, through the same client.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::marks::{Marks, Moment, kill};
 use crate::bench::request;
 use crate::bench::subject::Subject;
 
-/// What an agent gives every container, at least.
+/// The minimum grace period that an agent gives every container.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct Bare {
@@ -29,7 +29,7 @@ impl Bare {
         Ok(Self { subject, marks, pods: BTreeMap::new() })
     }
 
-    /// Makes a pod; gives how long it took until its container's first instruction.
+    /// Creates a pod; returns the time until its container's first instruction.
     pub(super) async fn add(&mut self, number: usize) -> anyhow::Result<Duration> {
         let begin = Moment::now();
         let made = self.make(number).await?;
@@ -37,7 +37,7 @@ impl Bare {
         Ok(self.marks.begun(number, None).await?.since(begin))
     }
 
-    /// Makes many pods at once; gives how long it took until the last one's first instruction.
+    /// Creates many pods at once; returns the time until the last one's first instruction.
     pub(super) async fn add_all(
         &mut self,
         numbers: impl Iterator<Item = usize> + Clone,
@@ -64,7 +64,7 @@ impl Bare {
         Ok(container)
     }
 
-    /// Kills the process of a pod, and starts another as soon as the runtime says that it ended.
+    /// Kills the process of a pod, and starts another as soon as the runtime reports that it ended.
     pub(super) async fn replace(&mut self, number: usize) -> anyhow::Result<Duration> {
         let (sandbox, old) = self.pods.get(&number).cloned().context("no such pod")?;
         let last = self.marks.last(number);
@@ -84,14 +84,14 @@ impl Bare {
         Ok(self.marks.begun(number, last).await?.since(begin))
     }
 
-    /// How long the two lists take.
+    /// Returns how long the two lists take.
     pub(super) async fn lists(&self) -> anyhow::Result<Duration> {
         let begin = Instant::now();
         self.subject.client.list_pods(&ListFilter::All).await?;
         Ok(begin.elapsed())
     }
 
-    /// Removes all pods at once; gives how long it took until the last process was gone.
+    /// Removes all pods at once; returns the time until the last process was gone.
     pub(super) async fn remove_all(&mut self) -> anyhow::Result<Duration> {
         let client = &self.subject.client;
         let begin = Moment::now();

@@ -1,4 +1,5 @@
-//! What containers leave where everybody can see it: a file that says when they began, and a process of a line of its own.
+//! The traces that containers leave where they can be seen from outside: a file that shows when they started, and a
+//! process with a unique command line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,20 +8,20 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use rustix::process::{Pid, Signal};
 
-/// Longer than anything takes that ever happens.
+/// Longer than anything that ever happens takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// The pods of one side.
+/// The traces of the pods of one side.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
-    /// Seen by each container as `/place`.
+    /// The folder that each container sees as `/place`.
     place: PathBuf,
-    /// Nobody else sleeps that long, and then so long.
+    /// The arguments of the sleep: nobody else sleeps for this long, and then for that long.
     sleep: String,
 }
 
-/// A moment at which a container began, by the clock of the file system: up to a tick of the kernel too early.
+/// The moment at which a container started, by the clock of the filesystem: up to one tick of the kernel too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(SystemTime);
 
@@ -30,7 +31,7 @@ impl Moment {
         Self(SystemTime::now())
     }
 
-    /// From then until this.
+    /// The time from then until this moment.
     pub(super) fn since(self, then: Self) -> Duration {
         self.0.duration_since(then.0).unwrap_or_default()
     }
@@ -46,25 +47,25 @@ impl Marks {
         &self.place
     }
 
-    /// What the container of a pod runs: its first instructions make or touch the file of the pod. It ends when it is told
-    /// to: even with no grace at all a container has two seconds for that, as a kubelet's has.
+    /// The script that a pod's container runs: its first instructions create or touch the pod's file. It ends when
+    /// asked to: even without any grace period, a container has two seconds for that, as under a kubelet.
     pub(super) fn script(&self, number: usize) -> String {
         format!(r#": > /place/{number}; trap "exit 0" TERM; sleep {} {number} & wait"#, self.sleep)
     }
 
-    /// When the container of a pod last began, if ever.
+    /// When the container of a pod last started, if ever.
     pub(super) fn last(&self, number: usize) -> Option<Moment> {
         let file = std::fs::metadata(self.place.join(number.to_string())).ok()?;
         file.modified().ok().map(Moment)
     }
 
-    /// Waits until the container of a pod begins, for the first time or after it last did.
+    /// Waits until the container of a pod starts, for the first time or again after `last`.
     pub(super) async fn begun(&self, number: usize, last: Option<Moment>) -> anyhow::Result<Moment> {
         let begun = until(|| self.last(number).filter(|now| last.is_none_or(|last| *now > last))).await;
         begun.with_context(|| format!("the container of pod {number} never begins"))
     }
 
-    /// Waits until the containers of all these pods have begun; gives when the last of them did.
+    /// Waits until the containers of all these pods have started; returns when the last of them did.
     pub(super) async fn all_begun(&self, numbers: impl Iterator<Item = usize>) -> anyhow::Result<Moment> {
         let mut last = Moment(SystemTime::UNIX_EPOCH);
         for number in numbers {
@@ -73,7 +74,7 @@ impl Marks {
         Ok(last)
     }
 
-    /// The processes of all containers that run, by the number of their pod.
+    /// The processes of all running containers, by the number of their pod.
     pub(super) fn processes(&self) -> BTreeMap<usize, Vec<Pid>> {
         let mut found: BTreeMap<usize, Vec<Pid>> = BTreeMap::new();
         let start = format!("sleep\0{}\0", self.sleep);
@@ -98,16 +99,17 @@ impl Marks {
         only.await.with_context(|| format!("pod {number} does not have one process"))
     }
 
-    /// Waits until no container of this side runs; gives how long that took since then.
+    /// Waits until no container of this side runs; returns the time since that moment.
     pub(super) async fn gone(&self, since: Moment) -> anyhow::Result<Duration> {
         let mut left: Vec<Pid> = self.processes().into_values().flatten().collect();
         let gone = until(|| {
-            // Also those that nobody has waited for yet have ended.
+            // Zombies count as ended.
             left.retain(|pid| is_alive(*pid));
             left.is_empty().then(Moment::now)
         });
         let gone = gone.await.context("some containers never end")?;
-        // What the first process of a container leaves behind ends a moment after it; one that begins anew stays.
+        // What the first process of a container leaves behind ends shortly after it; a container that starts again
+        // stays.
         let left = until(|| self.processes().is_empty().then_some(()));
         left.await.context("containers begin while all should end")?;
         Ok(gone.since(since))
@@ -124,12 +126,12 @@ pub(super) fn kill(pid: Pid) -> anyhow::Result<()> {
     rustix::process::kill_process(pid, Signal::KILL).context("the container has ended already")
 }
 
-/// Looks until there is something to see.
+/// Calls `look` until it returns something.
 pub(super) async fn until<T>(look: impl FnMut() -> Option<T>) -> Option<T> {
     until_every(BETWEEN_LOOKS, look).await
 }
 
-/// Looks so often until there is something to see.
+/// Calls `look` at this interval until it returns something.
 pub(super) async fn until_every<T>(pause: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {

@@ -1,6 +1,8 @@
-//! `cargo xtask bench agent`: how fast `rubelet run` is and what it costs, beside the runtime's bare calls in the same run.
+//! `cargo xtask bench agent`: how fast `rubelet run` is and what it costs, compared with bare calls to the runtime in
+//! the same run.
 //!
-//! Each runtime is started twice: one for the agent, one for bare calls that nobody watches, and the two take turns.
+//! Each runtime is started twice, once for the agent and once for bare calls that nobody watches, and the two take
+//! turns.
 
 mod bare;
 mod marks;
@@ -26,9 +28,9 @@ const LEGEND: &str = "\
 nobody watches. Pods are on the host's network, with one container of a busybox image that touches a file on a hostPath
 first of all: its time is the container's first instruction. CPU and memory are those of /proc.";
 
-/// Until lists have become as rare as they get.
+/// The time until lists are as rare as they get.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
-/// Pods before the first that counts.
+/// The number of pods before the first that counts.
 const WARM_UP: usize = 2;
 
 pub(super) fn run(args: &AgentArgs) -> anyhow::Result<()> {
@@ -60,7 +62,7 @@ fn bare_of(embedded: &Embedded) -> anyhow::Result<Bare> {
     Bare::new(Subject::new("embedded", &embedded.socket(), embedded.dir())?)
 }
 
-/// At most, in the units of the table.
+/// Upper limits, in the units of the table.
 #[derive(Clone, Copy, Debug)]
 struct Targets {
     name: &'static str,
@@ -84,7 +86,7 @@ impl Targets {
         rss: Some(15.0),
         removed: Some(2.0),
     };
-    /// What the agent costs is not to be told from what its runtime costs.
+    /// The cost of the agent cannot be separated from that of its runtime.
     const EMBEDDED: Self = Self {
         name: "embedded",
         added: 0.06,
@@ -95,16 +97,16 @@ impl Targets {
         rss: None,
         removed: None,
     };
-    /// What containerd does for an idle agent.
+    /// The CPU time that containerd itself uses for an idle agent.
     const CONTAINERD_IDLE: f64 = 0.3;
     const READY: f64 = 1.0;
 }
 
-/// One runtime to measure on.
+/// A runtime to measure on.
 struct Setup<'a> {
     args: &'a AgentArgs,
     targets: Targets,
-    /// The one that nobody watches, and the agent's.
+    /// The process ids of the unwatched one, and of the agent's.
     containerds: Option<(u32, u32)>,
     bare: Bare,
 }
@@ -119,8 +121,8 @@ impl Setup<'_> {
             }
         };
         let name = self.targets.name;
-        // Nothing is removed before the burst: ext4 takes no inode that was freed in the last minutes, and searches past
-        // each of them whenever a file is made, which would count as CPU time of whoever makes it.
+        // Nothing is removed before the burst: ext4 does not reuse an inode that was freed in the last minutes, but
+        // searches past each of them whenever a file is created, which would count as CPU time of the creator.
         tell(self.burst(&ours).await?, name);
         tell(self.idle(&ours).await?, name);
         tell(self.restart(&mut ours).await?, name);
@@ -129,7 +131,7 @@ impl Setup<'_> {
         Ok(verdicts)
     }
 
-    /// One pod after the other: added, killed, removed.
+    /// Adds, kills and removes pods one after another.
     async fn single(&mut self, ours: &Ours) -> anyhow::Result<Vec<Row>> {
         let mut added = Pairs::default();
         let mut replaced = Pairs::default();
@@ -160,7 +162,7 @@ impl Setup<'_> {
         ])
     }
 
-    /// Many pods at once. They stay.
+    /// Adds many pods at once. They stay.
     async fn burst(&mut self, ours: &Ours) -> anyhow::Result<Vec<Row>> {
         let pods = numbers(0, self.args.burst);
         let before = cpu_time();
@@ -248,7 +250,7 @@ impl Setup<'_> {
         Ok(rows)
     }
 
-    /// The agent ends and comes back while many pods run.
+    /// Restarts the agent while many pods run.
     async fn restart(&self, ours: &mut Ours) -> anyhow::Result<Vec<Row>> {
         let (few, many) = (self.args.burst.max(self.args.pods), self.args.restart_pods);
         let more = numbers(few, many);
@@ -299,13 +301,13 @@ impl Setup<'_> {
     }
 }
 
-/// The pods of one name have had their turn: these are others.
+/// A new range of numbers, since earlier pods have used theirs.
 fn numbers(from: usize, to: usize) -> std::ops::Range<usize> {
     const FIRST: usize = 1_000;
     FIRST + from..FIRST + to.max(from)
 }
 
-/// The same, bare and ours, many times.
+/// Pairs of measurements of the same work: bare, and with the agent.
 #[derive(Debug, Default)]
 struct Pairs(Vec<(Duration, Duration)>);
 

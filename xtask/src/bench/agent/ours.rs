@@ -1,4 +1,4 @@
-//! `rubelet run` on a folder of manifests, looked at from outside.
+//! `rubelet run` on a folder of manifests, seen from outside.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,14 +13,15 @@ use tokio::time::Instant;
 
 use super::marks::{Marks, Moment, kill, until, until_every};
 
-/// How often the agent is asked for all its pods: seldom, since its CPU time is measured, and that costs some.
+/// The interval at which the agent is asked for all its pods: long, because its CPU time is measured, and answers cost
+/// some.
 const BETWEEN_LISTS: Duration = Duration::from_millis(100);
 
-/// An agent and its folder. Dropping it ends its pods, too.
+/// An agent and its folder. Dropping it also ends its pods.
 pub(super) struct Ours {
     rubelet: PathBuf,
     dir: tempfile::TempDir,
-    /// The embedded runtime inside, if none is given.
+    /// The runtime to use; the embedded one if `None`.
     endpoint: Option<String>,
     agent: Option<Child>,
     pub(super) marks: Marks,
@@ -28,7 +29,7 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) async fn start(rubelet: &Path, endpoint: Option<String>) -> anyhow::Result<Self> {
-        // Not the configured temporary folder: the path of a socket must stay short.
+        // Not the configured temporary folder, because the path of a socket must be short.
         let dir = tempfile::Builder::new().prefix("rba").tempdir_in("/tmp")?;
         std::fs::create_dir(dir.path().join("pods"))?;
         let marks = Marks::new(2, &dir.path().join("place"))?;
@@ -43,7 +44,7 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Starts the agent; gives how long it took until it says that it is ready.
+    /// Starts the agent; returns the time until it reports that it is ready.
     pub(super) async fn start_agent(&mut self) -> anyhow::Result<Duration> {
         let mut run = self.command(&["run"]);
         run.arg(self.dir.path().join("pods")).args(["--listen", "off", "--node-name", "n"]);
@@ -60,7 +61,7 @@ impl Ours {
         Ok(begin.elapsed())
     }
 
-    /// Ends the agent as a service manager would. Pods go on.
+    /// Stops the agent as a service manager would. Pods keep running.
     pub(super) fn stop_agent(&mut self) -> anyhow::Result<()> {
         let mut agent = self.agent.take().context("no agent")?;
         rustix::process::kill_process(
@@ -82,7 +83,7 @@ impl Ours {
         command
     }
 
-    /// Asks the agent over its socket; nothing if it is not there or not well.
+    /// Sends a request to the agent's socket; `None` if it does not answer, or not with success.
     fn get(&self, path: &str) -> Option<String> {
         let mut stream = UnixStream::connect(self.dir.path().join("data/agent.sock")).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n").ok()?;
@@ -92,12 +93,12 @@ impl Ours {
         head.starts_with("HTTP/1.1 200").then(|| body.to_owned())
     }
 
-    /// Writes the manifest of a pod; gives how long it took until its container's first instruction.
+    /// Writes the manifest of a pod; returns the time until its container's first instruction.
     pub(super) async fn add(&self, number: usize) -> anyhow::Result<Duration> {
         self.add_all(number..number + 1).await
     }
 
-    /// Writes many manifests at once; gives how long it took until the last one's first instruction.
+    /// Writes many manifests at once; returns the time until the last one's first instruction.
     pub(super) async fn add_all(
         &self,
         numbers: impl Iterator<Item = usize> + Clone,
@@ -110,7 +111,7 @@ impl Ours {
         Ok(begun.with_context(|| self.said())?.since(begin))
     }
 
-    /// Kills the process of a pod; gives how long it took until another one's first instruction.
+    /// Kills the process of a pod; returns the time until the first instruction of its successor.
     pub(super) async fn replace(&self, number: usize) -> anyhow::Result<Duration> {
         let last = self.marks.last(number);
         let pid = self.marks.process(number).await?;
@@ -128,7 +129,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Waits until the agent knows just so many pods, and all of them run.
+    /// Waits until the agent knows exactly this many pods, and all of them run.
     pub(super) async fn settled(&self, pods: usize) -> anyhow::Result<Vec<Value>> {
         let settled = until_every(BETWEEN_LISTS, || {
             let list: Value = serde_json::from_str(&self.get("/pods")?).ok()?;
@@ -161,7 +162,7 @@ impl Ours {
 
 impl Drop for Ours {
     fn drop(&mut self) {
-        // What goes wrong here was told before, or does not matter any more.
+        // A failure here was either reported before or no longer matters.
         let _ = self.command(&["stop", "--all", "--grace-period", "0"]).output();
         if let Some(mut agent) = self.agent.take() {
             let _ = agent.kill();

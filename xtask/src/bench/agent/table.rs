@@ -1,4 +1,4 @@
-//! What was measured, beside what cannot be avoided.
+//! The measurements, beside what is unavoidable.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::bench::verdict::Verdict;
 pub(super) struct Row {
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
-    /// The runtime without an agent, in the same run.
+    /// The value for the runtime without an agent, in the same run.
     pub(super) bare: Option<f64>,
     pub(super) ours: f64,
-    /// At most.
+    /// The upper limit.
     pub(super) target: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The embedded runtime as a process of its own.
+//! The embedded runtime as a separate process.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,14 +10,14 @@ use rubelet_testbed::wait;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Dropping it ends it; whoever made pods on it has removed them.
+/// Dropping it ends the process; whoever created pods on it has removed them.
 pub(in super::super) struct Embedded {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Embedded {
-    /// The machine's own root: always there.
+    /// The machine's own root filesystem, which is always there.
     pub(in super::super) const IMAGE: &'static str = "host";
 
     pub(in super::super) fn start(rubelet: &Path) -> anyhow::Result<Self> {

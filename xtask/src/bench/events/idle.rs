@@ -1,4 +1,4 @@
-//! What it costs to wait for something to happen.
+//! The cost of waiting for something to happen.
 
 use std::fmt;
 use std::path::Path;
@@ -12,9 +12,9 @@ use super::super::process::{Spent, usage};
 use super::super::verdict::Verdict;
 use super::pods::Node;
 
-/// So many pods are made at a time.
+/// The number of pods created at a time.
 const AT_A_TIME: usize = 4;
-/// Until lists have become as rare as they get.
+/// The time until lists are as rare as they get.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
 pub(super) fn legend(pods: usize, seconds: u64) -> String {
@@ -52,7 +52,7 @@ pub(super) async fn measure(
     Ok(costs)
 }
 
-/// They go with their containerd.
+/// Creates pods, which are removed together with their containerd.
 async fn make_pods(node: &Node, pods: usize) -> Result<()> {
     let mut under_way = JoinSet::new();
     for number in 0..pods {
@@ -115,7 +115,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// Of one core, in percent.
+    /// The share of one core, in percent.
     fn percent(&self, spent: Spent) -> f64 {
         spent.percent(self.window)
     }
@@ -126,7 +126,7 @@ impl Costs {
 
     pub(super) fn verdicts(&self) -> Vec<Verdict> {
         let watch = self.events.watch;
-        // What containerd does with nobody there is not done for us.
+        // What containerd does without any client is not caused by us.
         let caused = |cost: Cost| cost.containerd.cpu.saturating_sub(self.nobody.cpu).as_secs_f64();
         let ratio = caused(self.events) / caused(self.relist);
         vec![

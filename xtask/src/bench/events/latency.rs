@@ -1,4 +1,4 @@
-//! How soon the end of a container is heard of.
+//! How soon the end of a container is noticed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,11 +29,11 @@ Milliseconds, median (p99, most).
 - relist: after it was published, on a PLEG that lists once a second, at the same time
 containerd 1.6 publishes nothing: there a PLEG can only list.";
 
-/// So many containers come and go at a time, each in a pod of its own.
+/// The number of containers that come and go at a time, each in a pod of its own.
 const AT_A_TIME: usize = 4;
-/// The second between two lists, and what they and an inspection take, in milliseconds.
+/// The second between two lists, and the duration of the lists and an inspection, in milliseconds.
 const ONE_RELIST: f64 = 1_100.0;
-/// Longer than anything takes that ever comes.
+/// Longer than anything that is still to come ever takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(node: &Node, samples: usize) -> Result<Row> {
@@ -51,7 +51,7 @@ pub(super) async fn measure(node: &Node, samples: usize) -> Result<Row> {
     live(node, samples, &diary).await
 }
 
-/// On a runtime that publishes nothing: a PLEG as `rubelet watch` has it, which finds that out by itself.
+/// Measures on a runtime that publishes nothing, with a PLEG as in `rubelet watch`, which finds that out by itself.
 pub(super) async fn measure_unpublished(node: &Node, samples: usize) -> Result<Row> {
     let diary = Arc::new(Diary::new(|seen| seen.by_list.is_some()));
     let mut listening = Listening::start(node, true);
@@ -80,12 +80,12 @@ async fn live(node: &Node, samples: usize, diary: &Arc<Diary>) -> Result<Row> {
     Ok(row)
 }
 
-/// Containers in one pod, one after the other.
+/// Runs containers in one pod, one after another.
 async fn live_and_die(client: &RuntimeClient, pod: Pod, samples: usize, diary: &Diary) -> Result<Vec<Seen>> {
     let mut all = Vec::new();
     for number in 0..samples {
         let container = pod.start_sleeper(client, &format!("c{number}")).await?;
-        // Not in step with the lists.
+        // A random pause, so as not to be in step with the lists.
         tokio::time::sleep(Duration::from_millis(fastrand::u64(100..1_100))).await;
         client.stop_container(&container, Duration::ZERO).await?;
         let seen = tokio::time::timeout(PATIENCE, diary.wait_for(&container)).await;
@@ -96,7 +96,7 @@ async fn live_and_die(client: &RuntimeClient, pod: Pod, samples: usize, diary: &
     Ok(all)
 }
 
-/// A PLEG, and somebody who hears its events.
+/// A PLEG, and a reader of its events.
 struct Listening {
     pleg: Pleg<CriObserver>,
 }
@@ -120,13 +120,13 @@ impl Listening {
     }
 }
 
-/// When the end of a container was seen, and by whom.
+/// When the end of a container was seen, by each observer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     published: Option<Instant>,
     by_event: Option<Instant>,
     by_list: Option<Instant>,
-    /// From the end, by the runtime's clock, until the one with events told it.
+    /// The time from the end, by the runtime's clock, until the PLEG with events reported it.
     since_end: Duration,
 }
 
@@ -141,7 +141,7 @@ impl Seen {
 struct Diary {
     seen: Mutex<HashMap<String, Seen>>,
     written: Notify,
-    /// Whether all have seen it who ever will.
+    /// Whether everybody who will ever see an end has seen it.
     is_whole: fn(&Seen) -> bool,
 }
 
@@ -188,7 +188,7 @@ impl Diary {
     }
 }
 
-/// What was measured on one runtime.
+/// The measurements on one runtime.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     node: &'static str,
@@ -204,7 +204,7 @@ impl Row {
     fn add(&mut self, seen: &Seen) {
         self.whole.push(seen.since_end);
         if let Seen { published: Some(published), by_event: Some(event), by_list: Some(list), .. } = seen {
-            // Whoever is told first may well be the PLEG.
+            // The PLEG may well be the first to learn of it.
             self.events.push(event.saturating_duration_since(*published));
             self.relist.push(list.saturating_duration_since(*published));
         }

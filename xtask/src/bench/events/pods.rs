@@ -6,7 +6,7 @@ use rubelet_model::{ContainerId, SandboxId};
 
 use super::super::request::namespaces;
 
-/// A runtime, and an image that it has.
+/// A runtime, and an image that is present on it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Node {
     pub(in super::super) name: &'static str,
@@ -19,7 +19,7 @@ impl Node {
         Ok(Self { name, endpoint: endpoint.parse()?, image })
     }
 
-    /// A connection of its own.
+    /// Opens a connection of its own.
     pub(in super::super) fn client(&self) -> RuntimeClient {
         RuntimeClient::new(self.endpoint.clone(), Options::default(), Metrics::default())
     }

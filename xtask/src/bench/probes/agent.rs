@@ -1,4 +1,4 @@
-//! An agent with many pods, put together as `rubelet run` does.
+//! An agent with many pods, assembled as in `rubelet run`.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -22,13 +22,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::super::ProbesArgs;
 use super::super::events::pods::Node;
 
-/// Liveness and readiness, each once a second: the shortest period there is.
+/// Liveness and readiness, each once a second, which is the shortest period.
 const PROBES_PER_CONTAINER: usize = 2;
 
-/// Tells the manifests of one turn from those of another.
+/// The annotation that distinguishes the manifests of one turn from those of another.
 const TURN: &str = "rubelet.dev/bench-turn";
 
-/// Longer than all pods take to start.
+/// Longer than the start of all pods takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) struct BenchAgent {
@@ -47,7 +47,7 @@ pub(super) struct BenchAgent {
 }
 
 impl BenchAgent {
-    /// Starts the pods, without probes.
+    /// Starts the pods without probes.
     pub(super) async fn start(node: &Node, args: &ProbesArgs) -> Result<Self> {
         let (data, manifests) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let mut registry = Registry::default();
@@ -105,7 +105,7 @@ impl BenchAgent {
         self.pleg.handle()
     }
 
-    /// Has the pods probed, or not; ready when they are.
+    /// Switches the pods' probes on or off, and waits until all pods are ready.
     pub(super) async fn probe(&self, are_probed: bool) -> Result<()> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed).to_string();
         for pod in 0..self.pods {
@@ -139,7 +139,7 @@ impl BenchAgent {
             );
             for (place, kind) in ["livenessProbe", "readinessProbe"].into_iter().enumerate() {
                 if are_probed && container * PROBES_PER_CONTAINER + place < self.probes_per_pod {
-                    // A storm makes commands slow, and that is not what is measured.
+                    // A storm makes commands slow, which is not what is measured.
                     let _ = writeln!(
                         text,
                         "    {kind}: {{exec: {{command: ['true']}}, periodSeconds: 1, timeoutSeconds: 60}}"
@@ -150,7 +150,7 @@ impl BenchAgent {
         text
     }
 
-    /// What was asked so far.
+    /// Counts the probes so far.
     pub(super) fn asked(&self) -> Result<Asked> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
@@ -166,7 +166,7 @@ impl BenchAgent {
         })
     }
 
-    /// Removes all pods, and ends.
+    /// Removes all pods and ends the agent.
     pub(super) async fn stop(self) -> Result<()> {
         for pod in 0..self.pods {
             std::fs::remove_file(self.manifests.path().join(format!("{pod}.yaml")))?;
@@ -190,11 +190,11 @@ impl BenchAgent {
     }
 }
 
-/// What was asked in a while.
+/// The probes within some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     probes: f64,
-    /// How late all of them together.
+    /// The sum of their delays.
     late: f64,
     seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! Containers that end, and when a PLEG tells of it.
+//! Containers that end, and when a PLEG reports it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use super::super::events::pods::{Node, Pod};
 use super::Latencies;
 
-/// So many containers come and go at a time, each in a pod of its own.
+/// The number of containers that come and go at a time, each in a pod of its own.
 const AT_A_TIME: usize = 4;
-/// Longer than anything takes that ever comes.
+/// Longer than anything that is still to come ever takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Ends containers, one after the other in a few pods of their own.
+/// Ends containers, one after another in a few pods of their own.
 pub(super) async fn measure(
     node: &Node,
     pleg: &pleg::Handle,
@@ -69,7 +69,7 @@ pub(super) async fn measure(
     Ok(all)
 }
 
-/// Containers in one pod, one after the other.
+/// Runs containers in one pod, one after another.
 async fn live_and_die(
     client: &RuntimeClient,
     pod: Pod,
@@ -93,7 +93,7 @@ async fn live_and_die(
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     published: Option<Instant>,
-    /// By the PLEG, and how long after the end by the runtime's clock.
+    /// When the PLEG reported it, and how long that was after the end by the runtime's clock.
     told: Option<(Instant, Duration)>,
 }
 
@@ -114,7 +114,7 @@ impl Diary {
             let written = self.written.notified();
             let seen = self.seen.lock().get(container.as_str()).copied();
             if let Some(Seen { published: Some(published), told: Some((told, since_end)) }) = seen {
-                // Whoever is told first may well be the PLEG.
+                // The PLEG may well be the first to learn of it.
                 return (told.saturating_duration_since(published), since_end);
             }
             written.await;

@@ -1,7 +1,7 @@
-//! `cargo xtask bench probes`: what a storm of exec probes does to the latency of pod events.
+//! `cargo xtask bench probes`: how a storm of exec probes affects the latency of pod events.
 //!
-//! An agent as it is in `rubelet run`, its runtime a process of its own. Calm and storm take turns on the same pods: their
-//! manifests, whose UIDs are fixed, get probes and lose them again, and no container is restarted for it.
+//! The agent is the one of `rubelet run`; its runtime is a separate process. Calm and storm take turns on the same
+//! pods: their manifests, whose UIDs are fixed, gain probes and lose them again, which restarts no container.
 
 mod agent;
 mod ends;
@@ -21,10 +21,10 @@ use super::{ProbedRuntime, ProbesArgs};
 use agent::{Asked, BenchAgent};
 use synthetic::Synthetic;
 
-/// Calm and storm take turns so often.
+/// The number of turns of calm and storm.
 const TURNS: usize = 3;
 
-/// A change of less than this is none: it is what two calm turns differ by.
+/// A change below this is none: two calm turns differ by as much.
 const NOTHING: Duration = Duration::from_millis(2);
 
 pub(super) fn run(args: &ProbesArgs) -> Result<()> {
@@ -107,7 +107,7 @@ fn verdicts(
         Verdict::at_most(&text, milliseconds(of(storm), share), limit)
     };
     let missing = (args.rate as f64 - asked.rate()).max(0.0);
-    // Whoever is not asked in time is late: either all are asked, or it shows.
+    // A probe that does not run in time is late: either all of them run, or it shows here.
     let shown = if missing > 0.05 * args.rate as f64 { asked.mean_lateness() } else { f64::INFINITY };
     let mut verdicts = vec![
         unchanged("published to event, median", 0.5, |all| &all.events),
@@ -121,7 +121,7 @@ fn verdicts(
     verdicts
 }
 
-/// How long after the end of a container it was told.
+/// How long after the end of a container it was reported.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
     events: Vec<Duration>,

@@ -1,4 +1,4 @@
-//! A runtime in which a command costs nothing: what is left is what the agent itself can do.
+//! A runtime on which commands cost nothing, so that only the agent itself is the limit.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rubelet_testbed::wait;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// It lives in a thread of its own, until the process ends.
+/// The runtime, in a thread of its own until the process ends.
 pub(super) struct Synthetic {
     folder: tempfile::TempDir,
 }

@@ -1,4 +1,4 @@
-//! The worker that is a node agent: a PLEG, and somebody who reads its events. Its work: one full relist.
+//! The worker that is a node agent: a PLEG and a reader of its events. Its work is one full relist.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,11 +14,11 @@ pub(super) async fn work(socket: &Path, population: Population) -> anyhow::Resul
     let endpoint: Endpoint = socket.display().to_string().parse()?;
     let client = RuntimeClient::new(endpoint, Options::default(), rubelet_cri::Metrics::default());
     let mut config = Config::default();
-    // One list of all pods each time it is started, and no more.
+    // The PLEG lists all pods once each time it is started, and never again.
     config.relist_period = Duration::from_secs(24 * 3600);
     let pleg = Pleg::new(CriObserver::new(client), config, Metrics::default());
     let mut agent = Agent { events: pleg.handle().subscribe(), pleg };
-    // The first relist inspects every pod, and tells of every sandbox and container.
+    // The first relist inspects every pod, and reports every sandbox and container.
     agent.relist(population.pods * (1 + population.containers)).await?;
     serve(agent).await
 }
@@ -29,7 +29,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// From the start of a relist until the cache vouches for it, and until so many events have been heard.
+    /// Waits from the start of a relist until the cache vouches for it and this many events have been received.
     async fn relist(&mut self, events: usize) -> anyhow::Result<()> {
         let handle = self.pleg.handle();
         let before = handle.clock().stamp();

@@ -1,5 +1,5 @@
-//! The worker that makes the two list calls of a relist and throws the answers away, frame by frame: what no client
-//! on this transport can do for less.
+//! The worker that makes the two list calls of a relist and discards the answers frame by frame: the least that any
+//! client on this transport has to do.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use tokio::net::UnixStream;
 
 use super::worker::{Work, serve};
 
-/// The same as those of `rubelet-cri`.
+/// The same as in `rubelet-cri`.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 2 << 20;
 
-/// A gRPC message of no bytes: no filter.
+/// An empty gRPC message: no filter.
 const EVERYTHING: &[u8] = &[0; 5];
 
 pub(super) async fn work(socket: &Path) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! The worker that is the runtime. Its work: in some pods a container is replaced by another.
+//! The worker that is the runtime. Its work is to replace a container by another in some of the pods.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rubelet_runtime::synthetic::{self, ContainerSpec, Handle, Profile, SandboxId
 use super::worker::{Population, Work, serve};
 
 pub(super) async fn work(socket: &Path, population: Population) -> anyhow::Result<()> {
-    // Of this one nobody expects events, so none wait for a reader.
+    // Nobody expects events from this runtime, so none wait for a reader.
     let runtime = SyntheticRuntime::new(Profile::Ctd16).populate(synthetic::Population {
         pods: population.pods,
         running: population.containers,
@@ -24,7 +24,7 @@ struct Node {
 }
 
 impl Work for Node {
-    /// In `number` pods, a container exits and is removed, and its successor runs.
+    /// In `number` pods, makes a container exit, removes it, and runs its successor.
     async fn once(&mut self, number: u64) -> anyhow::Result<()> {
         self.rounds += 1;
         let number = usize::try_from(number)?;

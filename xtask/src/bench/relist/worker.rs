@@ -1,4 +1,4 @@
-//! A process that does one piece of work whenever a line on its standard input asks for it, and answers with a line.
+//! A process that does one piece of work for every line on its standard input, and answers with a line.
 //!
 //! A worker has one thread. It ends when its standard input does.
 
@@ -25,19 +25,19 @@ pub(crate) struct WorkerArgs {
     socket: PathBuf,
     #[arg(long)]
     pods: usize,
-    /// In each pod
+    /// The number of containers in each pod
     #[arg(long)]
     containers: usize,
 }
 
-/// What a worker is.
+/// The role of a worker.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(in crate::bench) enum Role {
     /// The synthetic runtime
     Node,
-    /// A PLEG on it
+    /// A PLEG on that runtime
     Agent,
-    /// The bare list calls to it
+    /// The bare list calls to that runtime
     Bare,
 }
 
@@ -45,7 +45,7 @@ pub(in crate::bench) enum Role {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Population {
     pub(in crate::bench) pods: usize,
-    /// In each pod.
+    /// The number of containers in each pod.
     pub(in crate::bench) containers: usize,
 }
 
@@ -61,16 +61,16 @@ pub(in crate::bench) fn run(args: &WorkerArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Something that a worker does when asked.
+/// Work that a worker does when asked.
 pub(in crate::bench) trait Work {
-    /// Does it; `number` is the number on the line that asked for it.
+    /// Does it once; `number` is the number on the line of the request.
     fn once(&mut self, number: u64) -> impl Future<Output = anyhow::Result<()>>;
 
-    /// Does what it takes to do it again, while nobody measures.
+    /// Prepares for the next time, while nothing is measured.
     async fn rest(&mut self) {}
 }
 
-/// Says that the worker is ready, and then works until nobody asks any more.
+/// Reports that the worker is ready, and then works until its input ends.
 pub(in crate::bench) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
     let stdin = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let mut orders = tokio::io::BufReader::new(stdin).lines();
@@ -81,7 +81,7 @@ pub(in crate::bench) async fn serve(mut work: impl Work) -> anyhow::Result<()> {
         let (start, cpu_before) = (Instant::now(), cpu_time());
         work.once(number).await?;
         let wall = start.elapsed();
-        // What it leaves to be done after that is part of it too.
+        // What it defers is part of the work too.
         tokio::task::yield_now().await;
         let cpu = cpu_time() - cpu_before;
         work.rest().await;
@@ -96,7 +96,7 @@ fn answer(sample: Sample) -> io::Result<()> {
     stdout.flush()
 }
 
-/// A worker, from outside. Dropping it ends it.
+/// A worker, seen from outside. Dropping it ends the worker.
 #[derive(Debug)]
 pub(in crate::bench) struct Worker {
     role: Role,
@@ -106,7 +106,7 @@ pub(in crate::bench) struct Worker {
 }
 
 impl Worker {
-    /// Starts one, and returns when it is ready.
+    /// Starts a worker, and returns when it is ready.
     pub(in crate::bench) fn start(role: Role, socket: &Path, population: Population) -> anyhow::Result<Self> {
         let name = role.to_possible_value().context("every role has a name")?;
         let mut child = Command::new(std::env::current_exe()?)
@@ -125,7 +125,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Has it work once.
+    /// Makes it work once.
     pub(in crate::bench) fn work(&mut self, number: usize) -> anyhow::Result<Sample> {
         writeln!(self.orders, "{number}")?;
         self.answer()

@@ -1,4 +1,4 @@
-//! `cargo xtask bench runtime`: the embedded runtime next to containerd, in one run, and what it costs when idle.
+//! `cargo xtask bench runtime`: the embedded runtime compared with containerd, in one run, and its cost when idle.
 
 mod pods;
 
@@ -13,7 +13,7 @@ use super::process::{rss_kib, usage};
 use super::subject::{self, Subject};
 use super::verdict::{Verdict, conclude};
 
-/// Pods before the first that counts: caches fill, and containerd loads what it needs.
+/// The number of pods before the first that counts: caches fill, and containerd loads what it needs.
 const WARM_UP: usize = 3;
 
 pub(super) fn run(args: &RuntimeArgs) -> anyhow::Result<()> {
@@ -38,7 +38,7 @@ async fn start_up(args: &RuntimeArgs, ours: &Subject) -> anyhow::Result<Vec<Verd
     let theirs = Subject::new(&containerd.flavor().to_string(), &containerd.socket(), place.path())?;
     let mut steps = [Vec::new(), Vec::new()];
     for round in 0..WARM_UP + args.rounds {
-        // Neither always profits from what the other one has warmed up.
+        // They alternate, so that neither always benefits from what the other has warmed up.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for which in order {
             let subject = [ours, &theirs][which];

@@ -1,4 +1,4 @@
-//! One pod with one container that says when it runs, and how long each step of that took.
+//! One pod with one container that reports when it runs, and the duration of each step.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use tokio::time::{Instant, timeout};
 use super::super::request;
 use super::super::subject::Subject;
 
-/// A container that has not said a word by then never will.
+/// A container that has not reported by then never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says so, and stays.
+/// Reports that it runs, and stays.
 const SCRIPT: &str = "echo > /place/word; exec sleep 2147483647";
 
-/// From the request for a sandbox to the end of each step.
+/// The times from the request for a sandbox to the end of each step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     pub(super) sandbox: Duration,
     pub(super) created: Duration,
     pub(super) started: Duration,
-    /// The container's program ran: known from the program, not from the runtime.
+    /// The container's program runs, as reported by the program rather than by the runtime.
     pub(super) first_instruction: Duration,
 }
 
-/// Makes a pod; it stays.
+/// Creates a pod, which stays.
 pub(super) async fn run(subject: &Subject, number: usize) -> anyhow::Result<Steps> {
     let place = subject.dir.join(format!("pod-{number}"));
     std::fs::create_dir_all(&place)?;
     let fifo = place.join("word");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
-    // Open for both, so that it neither waits for a writer nor ends with one.
+    // Opened for both, so that it neither waits for a writer nor ends with one.
     let mut word = pipe::OpenOptions::new().read_write(true).open_receiver(&fifo)?;
     let sandbox_config = request::sandbox(subject, number, &place);
     let container_config = request::container(&place, 0, SCRIPT);

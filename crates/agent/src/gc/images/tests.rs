@@ -2,7 +2,7 @@ use super::*;
 use crate::gc::testkit::Watched;
 use crate::metrics::Metrics;
 
-/// However much room there is, it is not enough.
+/// Never satisfied, however much space there is.
 const POLICY: ImagePolicy = ImagePolicy { high: 0, low: 0, min_age: Duration::ZERO };
 
 fn collector(watched: &Watched) -> ImageCollector<crate::testkit::FakeRuntime> {
@@ -28,7 +28,7 @@ async fn what_nobody_uses_goes_and_one_that_cannot_does_not_keep_the_others() {
     let watched = Watched::new();
     watched.run("pod", "web", folder.path()).await;
     until_whole(&watched).await;
-    // Containers of this runtime are made from `sha256:1`.
+    // Containers of this runtime are created from `sha256:1`.
     watched.runtime.keeps_images(&["sha256:1", "sha256:2", "sha256:3", "sha256:4"], folder.path());
     watched.runtime.image_is_stuck("sha256:3");
     assert_eq!(collector(&watched).collect().await, Ok(Look::Done));

@@ -3,7 +3,8 @@ use crate::gc::testkit::Watched;
 
 const POLICY: LogPolicy = LogPolicy { max_size: 10, max_files: 3 };
 
-/// A node with a container `web` of our pod `ours` and one of the pod `theirs`, each with a log of this many bytes.
+/// A node with a container `web` in the agent's own pod `ours` and one in the foreign pod `theirs`, each with a log of
+/// this many bytes.
 struct Node {
     watched: Watched,
     folder: tempfile::TempDir,
@@ -33,7 +34,7 @@ impl Node {
         self.logs().join(pod).join("web/0.log")
     }
 
-    /// The names of the files beside a log, and of itself.
+    /// Returns the names of the log and of the files beside it.
     fn parts(&self, pod: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.log(pod).parent().unwrap()).unwrap();
         let mut names: Vec<String> =
@@ -42,7 +43,7 @@ impl Node {
         names
     }
 
-    /// Looks once; gives what was asked of the runtime.
+    /// Checks once; returns the calls to the runtime.
     async fn look(&self) -> Vec<String> {
         let (runtime, cache) = (Arc::new(self.watched.runtime.clone()), self.watched.pleg.handle().cache());
         LogRotation::new(runtime, cache, self.data(), self.logs(), POLICY).look().await;

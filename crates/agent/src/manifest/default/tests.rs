@@ -1,7 +1,7 @@
 use super::*;
 use crate::manifest::{tree, typed};
 
-/// The pod's spec with its defaults, as JSON.
+/// Returns the pod's spec with its defaults, as JSON.
 fn defaulted(spec: &str) -> serde_json::Value {
     let text = format!("metadata: {{name: x}}\nspec: {spec}\n");
     let documents = tree::documents(&text).expect("YAML");

@@ -1,4 +1,4 @@
-//! Asks the types of the API what they are made of, by letting them read themselves from nothing.
+//! Finds out the fields of API types by having them deserialize themselves from nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess
 use serde::forward_to_deserialize_any;
 use serde_json::{Value, json};
 
-/// What a field holds.
+/// The shape of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Struct(&'static str),
@@ -22,7 +22,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The type inside, if there is one.
+    /// Returns the inner type, if there is one.
     pub(super) fn part(&self) -> Option<&'static str> {
         match self {
             Self::Struct(name) => Some(name),
@@ -31,7 +31,7 @@ impl Shape {
         }
     }
 
-    /// Something of this shape, with nothing in its structs.
+    /// Returns an example of this shape, with empty structs.
     pub(super) fn example(&self) -> Value {
         match self {
             Self::Struct(_) => json!({}),
@@ -47,7 +47,7 @@ impl Shape {
 
 pub(super) type Types = BTreeMap<&'static str, Vec<(&'static str, Shape)>>;
 
-/// Every type that can be reached from `T`, with its fields in the order of names.
+/// Returns every type that can be reached from `T`, with its fields sorted by name.
 pub(super) fn types_in<T: for<'de> Deserialize<'de>>() -> Types {
     let (shape, types) = (RefCell::new(Shape::Any), RefCell::default());
     T::deserialize(Asked { shape: &shape, types: &types })
@@ -58,7 +58,7 @@ pub(super) fn types_in<T: for<'de> Deserialize<'de>>() -> Types {
     types
 }
 
-/// Times are texts, too, and this is good for both.
+/// Times are strings as well, and this is valid for both.
 const TEXT: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ impl<'de> Deserializer<'de> for Asked<'_> {
         visitor.visit_i64(0)
     }
 
-    /// A number or a text, as the reader likes.
+    /// Visits a number or a string, whichever the visitor accepts.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         self.is(Shape::Any);
         visitor.visit_i64(0)
@@ -187,7 +187,7 @@ impl<'de> MapAccess<'de> for Fields<'_, '_> {
     }
 }
 
-/// A list or a map of one.
+/// A list or map with one item.
 struct One<'a> {
     asked: Asked<'a>,
     left: usize,

@@ -1,4 +1,4 @@
-//! Values that nobody can use, in every field that works. So a field that is new, or that nobody thought of, is checked.
+//! Tests values that are never valid, in every field that works, so that a new or overlooked field is checked as well.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use super::*;
 use crate::manifest::Severity;
 use Verdict::Works;
 
-/// What a pod is told that has this value in each field that works, if there is one for the shape of the field: the type
-/// and the field, and the errors about it. What is said to be refused or ignored has a test of its own.
+/// Puts a value into each field that works (if there is one for the shape of the field), and returns the type and the
+/// field, with the errors about it. Fields that are declared refused or ignored have their own test.
 fn told(value: impl Fn(&Shape) -> Option<Json>) -> Vec<(String, Vec<String>)> {
     type Path = Vec<(&'static Type, &'static str)>;
     fn walk(path: &mut Path, of: &'static Type, found: &mut Vec<Path>) {
@@ -39,7 +39,7 @@ fn told(value: impl Fn(&Shape) -> Option<Json>) -> Vec<(String, Vec<String>)> {
         let errors = errors.map(|problem| problem.issue.to_string());
         let about = errors.filter(|error| {
             let path = error.split(": ").next().unwrap_or_default();
-            // What is forbidden as a whole takes its parts with it.
+            // An error that forbids a whole object covers its parts.
             is_inside(path, &shown) || (is_inside(&shown, path) && error.contains(": Forbidden: "))
         });
         told.push((format!("{}.{field}", of.name), about.collect()));
@@ -67,9 +67,9 @@ fn an_amount_below_nothing_or_that_is_none_is_refused_everywhere() {
     }
 }
 
-/// What may be any text.
+/// The fields that take any text.
 const FREE: &[&str] = &[
-    // Paths: a file may be called so.
+    // Paths: a file may have this name.
     "AppArmorProfile.localhostProfile",
     "Container.terminationMessagePath",
     "Container.workingDir",
@@ -79,7 +79,7 @@ const FREE: &[&str] = &[
     "VolumeMount.mountPath",
     "VolumeMount.subPath",
     "VolumeMount.subPathExpr",
-    // For the program in the container.
+    // Values for the program in the container.
     "Container.args",
     "Container.command",
     "EnvVar.value",
@@ -87,7 +87,7 @@ const FREE: &[&str] = &[
     "GRPCAction.service",
     "HTTPGetAction.path",
     "HTTPHeader.value",
-    // For the kernel and the runtime, which know what they take.
+    // Values for the kernel and the runtime, which know what they accept.
     "Capabilities.add",
     "Capabilities.drop",
     "Container.image",
@@ -96,7 +96,7 @@ const FREE: &[&str] = &[
     "SELinuxOptions.type",
     "SELinuxOptions.user",
     "Sysctl.value",
-    // Looked up, and not found.
+    // Values that are looked up, and not found.
     "HTTPGetAction.host",
     "KeyToPath.key",
     "LocalObjectReference.name",

@@ -1,5 +1,5 @@
-//! What becomes of each field of a pod, and of each field inside it: the one list from which both the remarks at load and
-//! `docs/pod-fields.md` come. A field that Kubernetes adds fails a test until it is listed.
+//! How each field of a pod is treated, and each field inside it: the single list from which both the remarks at load
+//! time and `docs/pod-fields.md` are made. A field that Kubernetes adds fails a test until it is listed.
 
 use super::Verdict::{Ignored, Parts, Refused, Works};
 use super::{Type, Verdict};

@@ -9,7 +9,7 @@ use crate::manifest::{Origin, Problem, Severity, load, tree};
 use crate::source::SourceKind;
 use Verdict::{Refused, Works};
 
-/// Every type of the table once, those that are first met first.
+/// Returns every type of the table once, in the order of first use.
 fn listed() -> Vec<&'static Type> {
     fn add(of: &'static Type, all: &mut Vec<&'static Type>) {
         if all.iter().any(|known| known.name == of.name) {
@@ -76,7 +76,8 @@ fn link(of: &Type) -> String {
     format!("see [{}](#{})", of.name, of.name.to_lowercase())
 }
 
-/// A pod in which a field of the API is set, and the path of that field. The field is found by going through what works.
+/// Returns a pod in which a field of the API is set, and the path of that field. The field is found by descending
+/// through fields that work.
 pub(super) fn with_field(
     types: &Types,
     path: &[(&'static Type, &'static str)],
@@ -121,17 +122,17 @@ pub(super) fn problems(pod: &Json) -> Vec<Problem> {
     }
 }
 
-/// Whether a path is that of a field, or of something in it.
+/// Whether a path is that of a field, or of something inside it.
 pub(super) fn is_inside(path: &str, of: &str) -> bool {
     path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
 }
 
-/// What asks for something, where an example of the type does not.
+/// Turns an example into one that asks for something, for types whose plain example does not.
 fn asking(example: Json) -> Json {
     if example == json!({}) { json!({ "k": "v" }) } else { example }
 }
 
-/// The table is not believed: a pod is made for every field that is said to be refused or ignored.
+/// The table is not taken at its word: a pod is made for every field that is declared refused or ignored.
 #[test]
 fn what_is_said_to_be_refused_is_refused_and_what_is_ignored_is_named() {
     fn check(types: &Types, path: &mut Vec<(&'static Type, &'static str)>, of: &'static Type) -> usize {
@@ -151,7 +152,7 @@ fn what_is_said_to_be_refused_is_refused_and_what_is_ignored_is_named() {
                 let (_, shape) = types[of.name].iter().find(|(name, _)| name == field).expect("it is listed");
                 let (pod, shown) = with_field(types, path, asking(shape.example()));
                 let found = problems(&pod);
-                // Of it or of something in it; a whole that is refused takes its parts with it.
+                // About the field or something inside it; an object that is refused as a whole covers its parts.
                 let about = |problem: &&Problem| {
                     let text = problem.issue.to_string();
                     let path = text.split(": ").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Texts that nobody writes by mistake. Each is refused in a few short lines, or used; never more than that.
+//! Texts that nobody writes by mistake. Each is either used, or refused in a few short lines.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ fn origin() -> Origin {
     }
 }
 
-/// What is told of a text that is not used: never much, and nothing that plays tricks with a terminal.
+/// Returns what is reported for a text that is not used: never much, and nothing that could manipulate a terminal.
 fn told(text: impl AsRef<[u8]>) -> Vec<String> {
     let problems = load(text.as_ref(), &origin()).expect_err("it is not used");
     let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
@@ -46,7 +46,7 @@ fn too_much_of_anything_is_refused_with_its_place_and_its_limit() {
         format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec:\n  containers:\n{list}")
     };
     let volumes = many(9000, |n| format!("  - {{name: v{n}}}\n"));
-    // Each container would be looked through for each of these, if they were not written down first.
+    // Unless containers are indexed first, all of them would be scanned for each of these.
     let profiles =
         many(4900, |n| format!("    container.apparmor.security.beta.kubernetes.io/n{n:04}: unconfined\n"));
     let profiles = format!("metadata:\n  name: x\n  annotations:\n{profiles}");
@@ -115,7 +115,7 @@ fn long_names_and_many_mistakes_are_cut() {
         assert_eq!(told.len(), bounded::MOST + 1, "nobody reads more");
         assert_eq!(told[bounded::MOST], format!("web.yaml: {count} more problems not shown"));
     };
-    // Each variable, the name, and the size of it all.
+    // Each variable, the name, and the total size.
     count_more(&told(&text), 402);
     let unknown = many(3000, |n| format!("  unknown{n}: 1\n"));
     let good = load(pod("", &unknown).as_bytes(), &origin()).expect("used, without them");
@@ -190,7 +190,7 @@ fn no_name_leads_out_of_its_folder_or_breaks_the_layout_of_logs() {
         let told = told(pod(&format!(", uid: \"{uid}\""), ""));
         assert!(told[0].contains("metadata.uid: Invalid value"), "{told:?}");
     }
-    // Each part is fine, but there is no such folder.
+    // Each part is valid, but no such folder can exist.
     let named = |length: usize, uid: &str| {
         let name = "x".repeat(length);
         format!(
@@ -263,7 +263,7 @@ fn a_text_of_the_file_cannot_write_on_the_terminal_as_it_likes() {
     }
 }
 
-/// Pieces that a fuzzer of bytes would need years to find.
+/// Pieces that a byte fuzzer would need years to find.
 const PIECES: &[&str] = &[
     "spec:",
     "\n",
@@ -327,7 +327,7 @@ fn is_answered(text: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    /// A manifest with bytes changed, left out and put in is used or refused, and never more than that.
+    /// A manifest with bytes changed, removed and inserted is either used or refused in a few short lines.
     #[test]
     fn changed_bytes_are_answered(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6)) {
         let mut text = RICH.as_bytes().to_vec();

@@ -165,7 +165,7 @@ fn what_is_not_a_manifest() {
     assert_eq!(shown(&problems), ["web.yaml: is larger than 10 MiB, the limit for a manifest"]);
 }
 
-/// Left out with a remark, each of these would end the pod that runs of an earlier version of the file.
+/// If any of these were left out with a remark, the pod that runs from an earlier version of the file would be ended.
 #[test]
 fn a_slip_in_what_a_document_is_spoils_the_file() {
     let other = "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: other\nspec: {containers: [{name: c, image: x}]}\n";

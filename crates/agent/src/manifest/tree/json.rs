@@ -1,16 +1,17 @@
-//! Values of JSON that follow each other, as programs write them: `jq -c '.items[]'`, for one.
+//! JSON values that follow one another, as programs write them: `jq -c '.items[]'`, for example.
 
 use serde::de::IgnoredAny;
 
 use super::{MOST_DOCUMENTS, MOST_NODES, Node, SyntaxError, yaml};
 
-/// The values of a text, each a document. Nothing if the text is not a stream of JSON: then YAML has the last word.
+/// Returns the values of a text, each as a document; `None` if the text is not a stream of JSON values, and should be
+/// parsed as YAML.
 pub(super) fn documents(text: &str) -> Option<Result<Vec<Node<'_>>, SyntaxError>> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
     match pieces(text) {
-        // What is wrong with the only one is told as of YAML.
+        // The problems of a single value are reported as for YAML.
         Ok(pieces) if pieces.len() < 2 => None,
         Ok(pieces) => Some(read(&pieces)),
         Err(Broken::NotJson) => None,
@@ -23,7 +24,7 @@ enum Broken {
     Syntax(SyntaxError),
 }
 
-/// The text of each value, with the blanks before it.
+/// Returns the text of each value, with the whitespace before it.
 fn pieces(text: &str) -> Result<Vec<&str>, Broken> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     let mut pieces = Vec::new();
@@ -35,7 +36,7 @@ fn pieces(text: &str) -> Result<Vec<&str>, Broken> {
                 return Err(Broken::NotJson);
             }
             let (told, line) = (error.to_string(), u32::try_from(error.line()).ok());
-            // The place is told apart.
+            // The location is reported separately.
             let message = told.split(" at line ").next().unwrap_or_default().to_owned();
             return Err(Broken::Syntax(SyntaxError { line, message }));
         }

@@ -76,7 +76,7 @@ fn documents_are_told_apart_and_empty_ones_left_out() {
     assert_eq!(super::documents("").expect("nothing"), []);
 }
 
-/// As `jq -c '.items[]'` writes them, and `jq .`.
+/// As written by `jq -c '.items[]'` and `jq .`.
 #[test]
 fn values_of_json_may_follow_each_other() {
     for text in [
@@ -110,7 +110,7 @@ fn values_of_json_may_follow_each_other() {
     }
 }
 
-/// What cannot be read may be a secret.
+/// A text that cannot be parsed may be a secret.
 #[test]
 fn what_is_wrong_with_a_text_does_not_show_it() {
     for text in [
@@ -195,7 +195,7 @@ fn mistakes_say_their_line() {
     }
 }
 
-/// Each of these would be gigabytes, or a stack overflow, if it were taken at its word.
+/// Each of these would take gigabytes, or overflow the stack, if it were expanded.
 #[test]
 fn hostile_texts_are_refused() {
     let bomb = (1..30).fold("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, n| {

@@ -10,10 +10,10 @@ use super::{environment, handlers, names, resources, security};
 const MOST_RESTART_RULES: usize = 20;
 const MOST_EXIT_CODES: usize = 255;
 
-/// One container, and what it belongs to.
+/// One container, and its surroundings.
 pub(super) struct Check<'a> {
     pub(super) spec: &'a PodSpec,
-    /// Those of the pod.
+    /// The volumes of the pod.
     pub(super) volumes: &'a BTreeSet<String>,
     pub(super) container: &'a Container,
     pub(super) is_init: bool,
@@ -220,7 +220,7 @@ fn mount_path(path: &str) -> Result<(), &'static str> {
     if path.contains(':') { Err("must not contain ':'") } else { names::no_backsteps(path) }
 }
 
-/// Two containers cannot have the same port of the host at the same time.
+/// Two containers that run at the same time cannot have the same host port.
 pub(super) fn check_host_ports(
     container: &Container,
     taken: &mut BTreeSet<String>,

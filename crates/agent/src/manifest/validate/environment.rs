@@ -102,7 +102,7 @@ fn check_source(from: &EnvVarSource, path: &Path, report: &mut Report) {
     }
 }
 
-/// One label or annotation: keys of annotations are the same in capital letters, too, for the rule.
+/// Whether the path is that of one label or annotation. The rule ignores the case of annotation keys.
 pub(super) fn is_label_or_annotation(path: &str) -> bool {
     match subscript(path) {
         Some(("metadata.labels", key)) => names::qualified(key).is_ok(),
@@ -111,7 +111,7 @@ pub(super) fn is_label_or_annotation(path: &str) -> bool {
     }
 }
 
-/// Fields are those of the first version of the API, and there is no other.
+/// The version of field paths must be `v1`, the only one.
 pub(super) fn check_version(field: &ObjectFieldSelector, path: &Path, report: &mut Report) {
     let version = field.api_version.as_deref().filter(|version| !version.is_empty());
     report.one_of(&path.field("apiVersion"), version, &["v1"]);
@@ -122,7 +122,7 @@ fn check_key(name: &str, key: &str, path: &Path, report: &mut Report) {
     report.require(&path.field("key"), key, names::config_key);
 }
 
-/// A selector of a resource of a container.
+/// Checks a selector of a container's resource.
 pub(super) fn check_resource(selector: &ResourceFieldSelector, path: &Path, report: &mut Report) {
     let (kind, resource) = selector.resource.split_once('.').unwrap_or_default();
     let known =

@@ -1,4 +1,4 @@
-//! Probes, lifecycle handlers, and what they call.
+//! Probes, lifecycle handlers, and their actions.
 
 use k8s_openapi::api::core::v1::{
     Container, ExecAction, GRPCAction, HTTPGetAction, LifecycleHandler, PodSpec, Probe, SleepAction,
@@ -103,7 +103,7 @@ fn check_handler(handler: &LifecycleHandler, spec: &PodSpec, path: &Path, report
     actions.check(path, report);
 }
 
-/// What a probe or handler may do: one of these.
+/// The possible actions of a probe or handler, of which one must be given.
 struct Actions<'a> {
     exec: Option<&'a ExecAction>,
     http_get: Option<&'a HTTPGetAction>,

@@ -7,11 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::names;
 use super::report::{Path, Report};
 
-/// No file system takes a longer name of a folder.
+/// No file system supports a longer folder name.
 const LONGEST_FOLDER: usize = 255;
 const LARGEST_ANNOTATIONS: usize = 256 << 10;
 
-/// `nameless` is said of an object without a name.
+/// Checks metadata; `nameless` is the message for an object without a name.
 pub(super) fn check(meta: &ObjectMeta, nameless: &str, report: &mut Report) {
     let path = Path::root("metadata");
     match meta.name.as_deref().filter(|name| !name.is_empty()) {
@@ -32,7 +32,7 @@ pub(super) fn check(meta: &ObjectMeta, nameless: &str, report: &mut Report) {
     }
 }
 
-/// Keys and values of labels.
+/// Checks the keys and values of labels.
 pub(super) fn check_labels(labels: Option<&BTreeMap<String, String>>, path: &Path, report: &mut Report) {
     for (key, value) in labels.into_iter().flatten() {
         report.check(path, Some(key), names::qualified);
@@ -40,7 +40,7 @@ pub(super) fn check_labels(labels: Option<&BTreeMap<String, String>>, path: &Pat
     }
 }
 
-/// Logs are in `<namespace>_<name>_<uid>`: each of them may be of a length that the three together may not be.
+/// Logs are in `<namespace>_<name>_<uid>`: even if each of the three has a valid length, together they may be too long.
 pub(super) fn check_log_folder(meta: &ObjectMeta, report: &mut Report) {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let others = length(&meta.namespace) + length(&meta.uid) + 2;

@@ -1,5 +1,5 @@
-//! What the API server would refuse, in its words; and what makes no sense on a node without one. All mistakes of an
-//! object are found, not only the first.
+//! Checks what the API server would refuse, in its words, as well as what makes no sense on a node without one. All
+//! mistakes in an object are found, not only the first.
 
 mod containers;
 mod environment;
@@ -25,14 +25,14 @@ pub use names::check_node_name;
 pub(super) use objects::{config_map, secret};
 use report::{Path, Report};
 
-/// The most containers that a pod may have, of each sort. The API server has no such limit but that of an object's size.
+/// The maximum number of containers in a pod, for each kind. The API server limits only the size of the object.
 const MOST_CONTAINERS: usize = 500;
-/// As large as an object can be in the API server's store.
+/// The maximum size of an object in the API server's store.
 const LARGEST_POD: usize = 3 << 19;
-/// Linux takes no longer one.
+/// Linux does not accept longer ones.
 const LONGEST_HOST_NAME: usize = 64;
 
-/// Everything that is wrong with a pod that has its defaults and its name.
+/// Returns everything that is wrong with a pod, which must have its defaults and its name.
 pub(super) fn pod(pod: &Pod) -> Bounded<FieldError> {
     let mut report = Report::default();
     metadata::check(&pod.metadata, "invalid pod: name is needed for the pod", &mut report);
@@ -93,7 +93,7 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
         for (index, container) in containers.iter().take(MOST_CONTAINERS).enumerate() {
             let path = path.index(index);
             if is_init {
-                // They come one after another.
+                // They run one after another.
                 host_ports.clear();
             }
             containers::check_host_ports(container, &mut host_ports, &path, report);
@@ -114,7 +114,7 @@ fn check_containers(spec: &PodSpec, volumes: &BTreeSet<String>, path: &Path, rep
 
 fn check_hosts(spec: &PodSpec, path: &Path, report: &mut Report) {
     for (field, name) in [("hostname", &spec.hostname), ("subdomain", &spec.subdomain)] {
-        // An empty one is none.
+        // An empty name counts as none.
         let name = name.as_deref().filter(|name| !name.is_empty());
         report.check(&path.field(field), name, names::dns_label);
     }
@@ -186,7 +186,7 @@ fn check_dns(spec: &PodSpec, path: &Path, report: &mut Report) {
     }
 }
 
-/// Objects that only an API server can have, and what others do to a pod through one.
+/// Checks for objects that only an API server can have, and for what others do to a pod through one.
 fn check_cluster_references(spec: &PodSpec, path: &Path, report: &mut Report) {
     let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     for (field, given, what) in [

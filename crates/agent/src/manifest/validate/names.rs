@@ -1,4 +1,4 @@
-//! Which names are allowed. Each rule says what is allowed when it refuses.
+//! The rules for names. A rule that refuses a name says what is allowed.
 
 use crate::volumes::clean_path;
 
@@ -30,7 +30,7 @@ pub(super) fn dns_subdomain(name: &str) -> Rule {
     Ok(())
 }
 
-/// What a node is called: names of pods end in it, in lower case.
+/// The name of a node: names of pods end in it, in lower case.
 pub fn check_node_name(name: &str) -> Rule {
     dns_subdomain(&name.to_lowercase())
 }
@@ -52,7 +52,7 @@ fn is_label(name: &str) -> bool {
     }
 }
 
-/// A UID becomes the name of a folder and a part of log paths.
+/// A UID, which becomes the name of a folder and a part of log paths.
 pub(super) fn uid(uid: &str) -> Rule {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     if uid.len() > 128 || !uid.bytes().all(plain) || !uid.starts_with(|c: char| c.is_ascii_alphanumeric()) {
@@ -122,7 +122,7 @@ pub(super) fn variable(name: &str) -> Rule {
     Err("a valid environment variable name must consist only of printable ASCII characters other than '='")
 }
 
-/// A key of a config map or a secret: it may become the name of a file.
+/// A key of a config map or secret, which may become a file name.
 pub(super) fn config_key(key: &str) -> Rule {
     let allowed = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
     if key.is_empty() || key.len() > 253 || !allowed {
@@ -144,7 +144,7 @@ pub(super) fn relative_path(path: &str) -> Rule {
     no_backsteps(path)
 }
 
-/// A path inside a volume that the agent writes: it keeps names with two dots for itself.
+/// A path inside a volume that the agent writes: names that begin with two dots are reserved for the agent.
 pub(super) fn file_path(path: &str) -> Rule {
     relative_path(path)?;
     let clean = clean_path(path);
@@ -168,7 +168,7 @@ pub(super) fn no_backsteps(path: &str) -> Rule {
     no_zero(path)
 }
 
-/// What becomes a part of a line in a file.
+/// A text that becomes a part of a line in a file.
 pub(super) fn one_line(text: &str) -> Rule {
     if text.contains(char::is_control) { Err("must not contain control characters") } else { Ok(()) }
 }

@@ -1,6 +1,6 @@
-//! On which nodes a pod may be: what it selects them by, and what only a scheduler looks at.
+//! On which nodes a pod may run: its node selectors, and what only a scheduler considers.
 //!
-//! A mistake here would not be seen as one later: the pod would be refused as one for another node.
+//! A mistake here could not be recognised as one later: the pod would be refused as one for another node.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Toleration};
 
@@ -44,7 +44,7 @@ fn check_affinity(spec: &PodSpec, path: &Path, report: &mut Report) {
             check_label_values(term, &path.index(index), report);
         }
     }
-    // What values are preferred may be anything, as in the API server.
+    // Preferred values may be anything, as in the API server.
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
     for (index, term) in preferred.enumerate() {
         let path = path.field("preferredDuringSchedulingIgnoredDuringExecution").index(index);
@@ -99,7 +99,7 @@ fn check_label_values(term: &NodeSelectorTerm, path: &Path, report: &mut Report)
     }
 }
 
-/// A node has one field to be selected by: its name.
+/// A node can be selected by one field only, its name.
 fn check_field(wanted: &NodeSelectorRequirement, path: &Path, report: &mut Report) {
     let values = wanted.values.as_deref().unwrap_or_default();
     let at_values = path.field("values");

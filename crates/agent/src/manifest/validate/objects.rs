@@ -10,7 +10,7 @@ use super::{Bounded, FieldError, metadata, names};
 const LARGEST: usize = 1 << 20;
 const NAMELESS: &str = "pods refer to it by name";
 
-/// Everything that is wrong with a config map.
+/// Returns everything that is wrong with a config map.
 pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Bounded<FieldError> {
     let mut report = Report::default();
     metadata::check(&map.metadata, NAMELESS, &mut report);
@@ -25,7 +25,7 @@ pub(in crate::manifest) fn config_map(map: &ConfigMap) -> Bounded<FieldError> {
     report.into_errors()
 }
 
-/// Everything that is wrong with a secret.
+/// Returns everything that is wrong with a secret.
 pub(in crate::manifest) fn secret(secret: &Secret) -> Bounded<FieldError> {
     let mut report = Report::default();
     metadata::check(&secret.metadata, NAMELESS, &mut report);

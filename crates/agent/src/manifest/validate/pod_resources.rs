@@ -1,4 +1,4 @@
-//! Requests and limits of a pod as a whole, and how those of its containers fit into them.
+//! The requests and limits of a pod as a whole, and how those of its containers fit into them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::resource::Quantity;
 
 type Amounts = BTreeMap<String, WireQuantity>;
 
-/// Checks those of a pod, if it has any.
+/// Checks the requests and limits of a pod, if it has any.
 pub(super) fn check(spec: &PodSpec, path: &Path, report: &mut Report) {
     let Some(own) = &spec.resources else { return };
     let pod_path = path;
@@ -48,7 +48,7 @@ pub(super) fn check(spec: &PodSpec, path: &Path, report: &mut Report) {
     }
 }
 
-/// A pod asks for at least what its containers ask for together.
+/// A pod must request at least what its containers request together.
 fn check_requests(spec: &PodSpec, own: Option<&Amounts>, path: &Path, report: &mut Report) {
     let pod = Pod { spec: Some(spec.clone()), ..Pod::default() };
     let together = requests_of_containers(&pod);
@@ -61,11 +61,11 @@ fn check_requests(spec: &PodSpec, own: Option<&Amounts>, path: &Path, report: &m
     }
 }
 
-/// Huge pages of a pod are held by the groups of its containers alone, so these must not have more together.
+/// Only the cgroups of the containers limit huge pages, so together the containers must not have more than the pod.
 fn check_huge_pages(spec: &PodSpec, name: &str, limit: Quantity, path: &Path, report: &mut Report) {
     let init = spec.init_containers.iter().flatten();
     let sidecars = init.filter(|init| init.restart_policy.as_deref() == Some("Always"));
-    // One without a limit of its own has that of the pod.
+    // A container without its own limit has that of the pod.
     let own = |container: &Container| limit_of(container, name).map_or(limit, |(own, _)| own);
     let together: Quantity = spec.containers.iter().chain(sidecars).map(own).sum();
     if together > limit {
@@ -79,7 +79,7 @@ fn limit_of<'a>(container: &'a Container, name: &str) -> Option<(Quantity, &'a s
     Some((Quantity::of(text).ok()?, text.0.as_str()))
 }
 
-/// Those that are amounts, with their words; the others are told by [`resources::check`].
+/// Returns the valid quantities, with their texts; [`resources::check`] reports the others.
 fn read(list: Option<&Amounts>) -> impl Iterator<Item = (&str, Quantity, &str)> {
     let amount = |(name, text)| {
         let (name, text): (&String, &WireQuantity) = (name, text);

@@ -1,4 +1,4 @@
-//! Collects what is wrong, with paths like `spec.containers[0].image`.
+//! Collects problems, with paths such as `spec.containers[0].image`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::FieldError;
 use crate::manifest::bounded::Bounded;
 use crate::manifest::problem::beginning;
 
-/// Where a field is.
+/// The path of a field.
 #[derive(Clone, Debug)]
 pub(super) struct Path(String);
 
@@ -32,7 +32,7 @@ fn shown(value: &str) -> &str {
     beginning(value, 256)
 }
 
-/// What is wrong so far.
+/// The problems so far.
 #[derive(Debug, Default)]
 pub(super) struct Report(Bounded<FieldError>);
 
@@ -81,14 +81,14 @@ impl Report {
         self.add(FieldError::TooLong { path: path.0.clone(), limit, unit });
     }
 
-    /// A text, if given, must be one of these.
+    /// Requires a text, if given, to be one of these.
     pub(super) fn one_of(&mut self, path: &Path, value: Option<&str>, supported: &'static [&'static str]) {
         if let Some(value) = value.filter(|value| !supported.contains(value)) {
             self.unsupported(path, value, supported);
         }
     }
 
-    /// A text, if given, must follow a rule; the rule says what is wrong.
+    /// Requires a text, if given, to follow a rule; the rule says what is wrong.
     pub(super) fn check(
         &mut self,
         path: &Path,
@@ -100,7 +100,7 @@ impl Report {
         }
     }
 
-    /// A text must be given and follow a rule.
+    /// Requires a text to be given and to follow a rule.
     pub(super) fn require(&mut self, path: &Path, value: &str, rule: fn(&str) -> Result<(), &'static str>) {
         if value.is_empty() {
             self.required(path, "");

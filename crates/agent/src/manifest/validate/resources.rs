@@ -9,7 +9,7 @@ use super::names;
 use super::report::{Path, Report};
 use crate::resource::Quantity;
 
-/// Checks those of one container.
+/// Checks the requests and limits of one container.
 pub(super) fn check(resources: &ResourceRequirements, path: &Path, report: &mut Report) {
     let limits = amounts(resources.limits.as_ref(), &path.field("limits"), report);
     let requests = amounts(resources.requests.as_ref(), &path.field("requests"), report);
@@ -45,7 +45,7 @@ pub(super) fn check(resources: &ResourceRequirements, path: &Path, report: &mut 
     }
 }
 
-/// Checks what a container wants to happen when its resources change.
+/// Checks a container's resize policy.
 pub(super) fn check_resize(
     policies: &[ContainerResizePolicy],
     never_restarts: bool,
@@ -72,7 +72,7 @@ pub(super) fn check_resize(
     }
 }
 
-/// A device or the like: `example.com/gpu`. Only whole ones, and no more than are there.
+/// Whether it is a device or the like: `example.com/gpu`. Only whole ones can be used, and no more than there are.
 fn is_extended(name: &str) -> bool {
     name.contains('/')
 }
@@ -81,7 +81,7 @@ fn shown<'a>(list: Option<&'a BTreeMap<String, WireQuantity>>, name: &str) -> &'
     list.and_then(|list| list.get(name)).map_or("", |amount| amount.0.as_str())
 }
 
-/// `hugepages-2Mi`: pages of a size. The name is shown in many places, and so it is plain.
+/// Whether it is `hugepages-2Mi`, with any page size. The name appears in many places, so it must be plain.
 pub(super) fn is_huge_pages(name: &str) -> bool {
     page_size(name).is_some()
 }
@@ -91,7 +91,7 @@ fn page_size(name: &str) -> Option<Quantity> {
     (size > Quantity::ZERO && names::qualified(name).is_ok()).then_some(size)
 }
 
-/// Those of a list that are amounts; what is wrong with the others is told.
+/// Returns the valid quantities in a list; reports what is wrong with the others.
 pub(super) fn amounts<'a>(
     list: Option<&'a BTreeMap<String, WireQuantity>>,
     path: &Path,
@@ -124,7 +124,7 @@ pub(super) fn amounts<'a>(
     amounts
 }
 
-/// An amount that is one, and not below zero.
+/// Parses a quantity, which must be valid and not negative.
 pub(super) fn quantity(text: &WireQuantity, path: &Path, report: &mut Report) -> Option<Quantity> {
     match Quantity::of(text) {
         Ok(amount) if amount.is_negative() => {

@@ -11,7 +11,7 @@ use super::report::{Path, Report};
 use crate::pod::{all_containers, app_armor};
 
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
-/// As long as a path can be.
+/// The maximum length of a path.
 const LONGEST_APP_ARMOR_NAME: usize = 4095;
 
 pub(super) fn check_pod(spec: &PodSpec, path: &Path, report: &mut Report) {
@@ -83,7 +83,7 @@ pub(super) fn check_container(spec: &PodSpec, container: &Container, path: &Path
             );
         }
         let added = context.capabilities.as_ref().and_then(|capabilities| capabilities.add.as_ref());
-        // The API server knows it by this name only; another one is remarked on.
+        // The API server only knows it by this name; the other one gets a remark.
         if added.is_some_and(|added| added.iter().any(|capability| capability == "CAP_SYS_ADMIN")) {
             let detail =
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
@@ -115,7 +115,7 @@ fn check_app_armor(profile: Option<&AppArmorProfile>, path: &Path, report: &mut 
     }
 }
 
-/// Profiles as older manifests have them.
+/// Checks profiles in annotations, where older manifests have them.
 pub(super) fn check_annotations(pod: &Pod, report: &mut Report) {
     let path = Path::root("metadata").field("annotations");
     let containers: BTreeSet<&str> = all_containers(pod).map(|container| container.name.as_str()).collect();
@@ -151,7 +151,7 @@ fn check_profile(
     }
 }
 
-/// What `AppArmor` calls a profile may be anything, and often is the whole path of the program that it confines.
+/// An `AppArmor` profile may have any name; often it is the full path of the program that it confines.
 fn unpadded(name: &str) -> Result<(), &'static str> {
     if name.trim() == name { Ok(()) } else { Err("must not be padded with whitespace") }
 }

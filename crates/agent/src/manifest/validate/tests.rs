@@ -1,7 +1,7 @@
 use super::*;
 use crate::manifest::{default, tree, typed};
 
-/// What is wrong with a pod of this spec, after defaults.
+/// Returns what is wrong with a pod that has this spec, after defaults.
 pub(super) fn wrong(spec: &str) -> Vec<String> {
     let text = format!("metadata: {{name: x, namespace: default, uid: u}}\nspec: {spec}\n");
     let documents = tree::documents(&text).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
@@ -12,7 +12,7 @@ pub(super) fn wrong(spec: &str) -> Vec<String> {
     super::pod(&pod).kept.iter().map(FieldError::to_string).collect()
 }
 
-/// A container's mistake, without the path to the container.
+/// Returns the mistakes in a container, without the path of the container.
 fn wrong_container(fields: &str) -> Vec<String> {
     let spec = format!("{{containers: [{{name: c, image: x, {fields}}}], volumes: [{{name: v}}]}}");
     wrong(&spec).into_iter().map(|error| error.replace("spec.containers[0].", "")).collect()
@@ -258,7 +258,7 @@ fn containers() {
             "spec.containers[0].ports[0].hostPort: Invalid value: 2: must match `containerPort` when `hostNetwork` is true"
         ]
     );
-    // Init containers come one after another, but even one cannot have a port twice.
+    // Init containers run one after another, but even one of them cannot have a port twice.
     let one_after_another = |ports: &str| {
         let init = format!(
             "[{{name: i, image: x, ports: [{{containerPort: 8080}}]}}, {{name: j, image: x, ports: [{ports}]}}]"

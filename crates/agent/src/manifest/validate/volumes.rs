@@ -1,4 +1,4 @@
-//! `volumes`: what they are, and what is in them.
+//! `volumes`: their kinds and contents.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const FIELDS: &[&str] = &[
     "metadata.annotations['<KEY>']",
 ];
 
-/// Checks all volumes; their names are those that containers may mount.
+/// Checks all volumes; returns their names, which containers may mount.
 pub(super) fn check(spec: &PodSpec, path: &Path, report: &mut Report) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for (index, volume) in spec.volumes.iter().flatten().enumerate() {

@@ -1,5 +1,5 @@
-//! Removes what is left of containers, sandboxes and pods that ended. Nothing is removed whose exit has not been told:
-//! whoever calls this has published the status that shows it.
+//! Removes what is left of containers, sandboxes and pods that ended. Nothing is removed before its exit has been
+//! published: callers have published the status that shows it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::pod::files;
 use crate::pod::spec;
 use crate::runtime::{CallError, ImageStore, Runtime};
 
-/// What may be removed of a pod that goes on.
+/// What may be removed of a pod that keeps running.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Remains {
     pub(crate) containers: Vec<ContainerId>,
@@ -27,8 +27,8 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Dead instances but the newest few of each name, those that were made in an old sandbox and never started, and dead
-    /// sandboxes without containers but the newest.
+    /// Selects dead instances other than the newest few of each name, those made in an old sandbox and never started,
+    /// and dead sandboxes without containers other than the newest.
     pub(crate) fn of(status: &PodStatus, keep: usize) -> Self {
         let mut dead: BTreeMap<&str, Vec<&ContainerStatus>> = BTreeMap::new();
         for container in status.containers.iter().filter(|one| one.state == ContainerState::Exited) {
@@ -78,7 +78,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// Before a new sandbox: init containers of the old one would be taken for those of the new.
+    /// Removes all init containers before a new sandbox is made: those of the old one would be taken for those of the
+    /// new.
     pub(super) async fn remove_init_containers(&self) -> Result<(), CallError> {
         for container in spec::init_containers(self.pod) {
             let of_name = self.status.containers.iter().filter(|instance| *instance.name == *container.name);
@@ -97,13 +98,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     ) -> Result<(), CleanupError> {
         let others = self.status.instances(&instance.name);
         let stay = others.filter(|one| !remains.containers.contains(&one.id)).map(|one| one.restart_count);
-        // Files first: once the container is gone, nobody knows which are its own.
+        // Files first: once the container is gone, nothing tells which files are its own.
         self.remove_files(&instance.name, instance.restart_count, stay.collect()).await?;
         Ok(self.tools.runtime.remove_container(&instance.id).await?)
     }
 
-    /// All instances of a container are removed, so that it begins anew. What the newest left on disk stays, to be looked
-    /// at, and because the number of restarts is read from it.
+    /// Removes old files of a container whose instances are all removed, so that it starts from the beginning. What the
+    /// newest left on disk stays, for inspection and because the number of restarts is read from it.
     pub(super) async fn remove_old_files(&self, container: &str) {
         let newest = self.status.instances(container).map(|one| one.restart_count).max();
         let stay = u32::try_from(self.tools.settings.dead_instances.max(1)).unwrap_or(u32::MAX);
@@ -113,11 +114,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// Removes what instances of a container left on disk, up to that of this number, but for those that stay. Some of
-    /// them may be long gone themselves. What somebody is still to read goes with what is removed next.
+    /// Removes what instances of a container left on disk, up to the instance with this number, except those that stay.
+    /// Some of these instances may be long gone. Logs that are still to be read go with the next removal.
     async fn remove_files(&self, container: &str, last: u32, stay: Vec<u32>) -> io::Result<()> {
         let logs = log_directory(&self.tools.settings.logs, self.pod).join(container);
-        // A UID that cannot be a folder was refused with its manifest.
+        // A UID that cannot be a folder name was rejected with its manifest.
         let words = self.tools.settings.data.pod(spec::uid(self.pod).as_str());
         let words = words.ok().map(|directory| directory.container(container));
         let reader = self.tools.settings.log_reader.clone();
@@ -135,7 +136,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.tools.runtime.remove_sandbox(id).await
     }
 
-    /// Removes everything of a pod that ended. The folder goes last: as long as it is there, the pod is known as ours.
+    /// Removes everything of a pod that ended. The folder goes last: as long as it exists, the pod is known as ours.
     pub(crate) async fn forget(&self) -> Result<(), CleanupError> {
         for instance in &self.status.containers {
             self.tools.runtime.remove_container(&instance.id).await?;
@@ -148,7 +149,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 }
 
-/// Does this to what a pod leaves behind. Its ids are anybody's then.
+/// Applies `how` to what a pod leaves behind. After that, other pods may get its ids.
 async fn clear<R: Runtime + ImageStore>(
     tools: &Arc<Tools<R>>,
     unbroken: &Unbroken,
@@ -165,7 +166,7 @@ async fn clear<R: Runtime + ImageStore>(
     Ok(clearing.await??)
 }
 
-/// Gives back what a pod used of which nothing runs any more. What tells of the pod stays.
+/// Gives back what a pod used that has nothing running any more. The records of the pod stay.
 pub(crate) async fn release<R>(
     tools: &Arc<Tools<R>>,
     unbroken: &Unbroken,

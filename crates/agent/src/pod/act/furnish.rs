@@ -1,5 +1,5 @@
-//! What a pod and its containers need on this machine before the runtime is asked for them: a control group, volumes, the
-//! files of a container. All of it blocks on disks; each is one trip off the async threads.
+//! What a pod and its containers need on this machine before they are requested from the runtime: a control group,
+//! volumes, the files of a container. All of it blocks on disks; each is one trip off the async threads.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,35 +33,35 @@ use crate::volumes::{
 
 const HOSTS: &str = "/etc/hosts";
 
-/// Why a pod that limits itself does not run where pods have no control groups.
+/// Why a pod with limits of its own does not run where pods have no control groups.
 const NO_GROUPS: &str = "spec.resources.limits cannot be enforced, since pods have no control groups of their own \
                          here; set limits on the containers instead";
 
-/// What is done to the disk before it is known to which volume.
+/// What is reported as being done to the disk until it is known for which volume.
 const VOLUMES: &str = "volumes";
 
-/// How long a kubelet waits for the volumes of a pod before it says that they do not come.
+/// How long a kubelet waits for the volumes of a pod before it reports that they are missing.
 const SET_UP_WITHIN: Duration = Duration::from_secs(123);
 
-/// How long anything else may take that is done to the disk for a pod.
+/// The time limit for all other work on disk for a pod.
 const FILES_WITHIN: Duration = Duration::from_secs(30);
 
-/// Tells of volumes that are not as they should be.
+/// Reports volumes that are not as they should be.
 fn tell_of_volumes(journal: &Journal, errors: &[VolumeError]) {
     for error in errors {
         journal.warning(None, "FailedMount", error.to_string());
     }
 }
 
-/// A container that can be made.
+/// A container that is ready to be made.
 pub(super) struct Furnished {
     pub(super) config: v1::ContainerConfig,
-    /// What the pod was given, with what this container is given: on disk already, since a container that was made and not
-    /// noted would never be resized.
+    /// The resources of the pod, including those of this container. They are on disk already, since a container that
+    /// was made and not recorded would never be resized.
     pub(super) grants: Grants,
 }
 
-/// Prepares the volumes of a pod, where it may block.
+/// Returns the work that prepares the volumes of a pod, to be run where it may block.
 fn volumes_to_prepare<R>(
     tools: &Arc<Tools<R>>,
     pod: &Arc<Pod>,
@@ -86,8 +86,8 @@ where
     }
 }
 
-/// Writes anew what has changed in the volumes of a pod that runs, however long it takes; whether all are up to date then. If
-/// that fails, the pod goes on with what it has. That it takes long is told.
+/// Rewrites what has changed in the volumes of a running pod, however long it takes; returns whether all are up to date
+/// then. If that fails, the pod keeps what it has. A refresh that takes long is reported.
 pub(crate) async fn refresh_volumes<R: Runtime + ImageStore>(
     tools: Arc<Tools<R>>,
     pod: Arc<Pod>,
@@ -114,8 +114,8 @@ pub(crate) async fn refresh_volumes<R: Runtime + ImageStore>(
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
-    /// The control group of the pod, where it is to have one, and its volumes, ready to be mounted; `None` if it must wait
-    /// for them.
+    /// Makes the pod's control group, if it is to have one, and its volumes, ready to be mounted; `None` if it must
+    /// wait for them.
     pub(super) async fn furnish(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
         let (tools, pod) = (self.tools.clone(), self.pod.clone());
         let made = self.with_files("its control group", move || match &tools.groups {
@@ -132,8 +132,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.volumes(outcome).await
     }
 
-    /// The volumes of the pod, ready to be mounted; `None` if it must wait for one that it never had. What it had is good
-    /// enough to go on with.
+    /// Makes the volumes of the pod ready to be mounted; `None` if it must wait for one that it never had. For volumes
+    /// that it had, the earlier content is good enough.
     pub(super) async fn volumes(&mut self, outcome: &mut Outcome) -> Option<Prepared> {
         let done = self.prepare_volumes().await;
         let retry = self.now().plus(self.tools.settings.retry);
@@ -155,8 +155,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         Some(prepared)
     }
 
-    /// Prepares the volumes; nothing if that takes too long. A pod that has had them does not wait for long: it takes them
-    /// as they are.
+    /// Prepares the volumes; `None` if that takes too long. A pod that has had them does not wait for long: it takes
+    /// them as they are.
     async fn prepare_volumes(&self) -> Option<Preparation> {
         let had_volumes = self.had_volumes();
         let disk = &self.unbroken.volumes;
@@ -181,13 +181,13 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         done.ok()
     }
 
-    /// Whether this agent has given the pod just these volumes. Whoever removes its sandbox does not take them away; a reboot
-    /// may, and whoever edits a manifest may add one.
+    /// Whether this agent has given the pod exactly these volumes. They survive the removal of its sandbox, but a
+    /// reboot may take them away, and an edit of the manifest may add one.
     fn had_volumes(&self) -> bool {
         self.memory.furnished.as_ref().is_some_and(|pod| volumes::are_the_same(pod, self.pod))
     }
 
-    /// Does something to the files of the pod, but not for long: the pod is not looked at meanwhile.
+    /// Works on the files of the pod, within a time limit: the pod is not looked at in the meantime.
     pub(super) async fn with_files<T: Send + 'static>(
         &self,
         what: impl Into<String>,
@@ -196,7 +196,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.unbroken.files.work_within(FILES_WITHIN, what, move |_| work()).await
     }
 
-    /// Everything that the runtime is told of a container, and the files that it is told of.
+    /// Builds everything that the runtime is told about a container, and the files that this refers to.
     pub(super) async fn furnish_container(
         &self,
         home: &Home,
@@ -232,11 +232,11 @@ struct Furnishing<R> {
     ips: Vec<IpAddr>,
     users: Option<IdRange>,
     image: Resolved,
-    /// Which instance it is, if the runtime knows those before it.
+    /// The number of the instance, if the runtime knows the earlier ones.
     number: Option<u32>,
-    /// By what was said of it: the runtime may know an instance, but not the newest.
+    /// The least number by what was published: the runtime may know an instance, but not the newest.
     least_number: u32,
-    /// Those before it: it is made when none of them runs.
+    /// The earlier instances: this one is made when none of them runs.
     ended: Vec<ContainerId>,
     grants: Grants,
 }
@@ -272,7 +272,7 @@ impl<R> Furnishing<R> {
         Ok(Furnished { config, grants: self.grants })
     }
 
-    /// The environment of a container and everything that is mounted into it.
+    /// Builds the environment of a container and everything that is mounted into it.
     fn surroundings(&self, restart_count: u32) -> Result<(Environment, Vec<Mount>), ConfigError> {
         let Self { tools, pod, objects, container, prepared, ips, .. } = self;
         let settings = &tools.settings;

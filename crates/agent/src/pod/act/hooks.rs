@@ -1,4 +1,4 @@
-//! What containers want to be done after they start and before they stop.
+//! The hooks of containers, which run after they start and before they stop.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(super) struct Hooked<'a, R> {
 }
 
 impl<R> Tools<R> {
-    /// A container of a pod, in a sandbox that has these addresses.
+    /// Returns a container of a pod, in a sandbox with these addresses.
     pub(super) fn hooked<'a>(
         &'a self,
         pod: &Pod,
@@ -64,7 +64,7 @@ impl<R> Tools<R> {
 }
 
 impl<R: Runtime> Hooked<'_, R> {
-    /// Runs a hook to its end, however long it takes.
+    /// Runs a hook until it ends, however long it takes.
     pub(super) async fn run(&self, hook: &LifecycleHandler) -> Result<(), HookError> {
         if let Some(exec) = &hook.exec {
             let command = exec.command.clone().unwrap_or_default();
@@ -84,15 +84,15 @@ impl<R: Runtime> Hooked<'_, R> {
         Ok(())
     }
 
-    /// Asks the container; any answer will do. Hooks that say `HTTPS` were once asked in plain HTTP, and some containers
-    /// still count on it.
+    /// Sends the request; any answer will do. Hooks that say `HTTPS` used to be sent as plain HTTP, and some containers
+    /// still rely on it.
     async fn http_get(&self, action: &HTTPGetAction) -> Result<(), HttpError> {
         let Err(error) = self.asked(action).await else { return Ok(()) };
         if !matches!(&error, HttpError::NoAnswer { source: ConnectionError::PlainAnswer, .. }) {
             return Err(error);
         }
         let mut plain = HTTPGetAction { scheme: Some("HTTP".to_owned()), ..action.clone() };
-        // Meant for encrypted connections only.
+        // These headers are meant for encrypted connections only.
         plain.http_headers.iter_mut().for_each(|all| {
             all.retain(|header| !header.name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
         });
@@ -109,7 +109,7 @@ impl<R: Runtime> Hooked<'_, R> {
 
     async fn asked(&self, action: &HTTPGetAction) -> Result<(), HttpError> {
         match self.http.get(None, "lifecycle", action, self.container, &self.ips).await {
-            // It was asked, and began to answer.
+            // The container received the request, and began to answer.
             Ok(_) | Err(HttpError::BrokenAnswer(_)) => Ok(()),
             Err(error) => Err(error),
         }

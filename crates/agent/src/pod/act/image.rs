@@ -1,4 +1,4 @@
-//! Makes sure that the image of a container is there.
+//! Makes sure that the image of a container is present.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::Work;
 use crate::image::{Credentials, ImageError, PullPolicy, Pulled, Resolved, full_name, node_config};
 use crate::runtime::{ImageStore, Runtime};
 
-/// Why there is no image, and when to ask again.
+/// Why there is no image, and when to try again.
 #[derive(Debug)]
 pub(super) struct NoImage {
     pub(super) reason: &'static str,
@@ -19,7 +19,7 @@ pub(super) struct NoImage {
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
-    /// The image of a container, fetched if its policy wants that.
+    /// Returns the image of a container, pulled if its policy says so.
     pub(super) async fn image(
         &mut self,
         container: &Container,
@@ -51,7 +51,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 return Err(self.without(&error, message));
             }
             Ok(None) => {}
-            // What is there does not matter: it is fetched anew.
+            // What is present does not matter: it is pulled again.
             Err(_) if policy == PullPolicy::Always => {}
             Err(error) => {
                 let message = format!("Failed to inspect image {wanted:?}: {error}");
@@ -94,7 +94,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 self.memory.pull_errors.insert(name.to_owned(), format!("{}: {error}", error.reason()));
                 let now = self.now();
                 self.memory.pulls.failed(name, now);
-                // First the error is shown, then that it will be some time before it is tried again.
+                // The error is shown first, and then the back-off.
                 let wait = self.memory.pulls.wait_since_failure(name, now);
                 let retry_at = wait.map_or(now, |wait| now.plus(wait.delay / 2));
                 Err(NoImage { reason: error.reason(), message: error.to_string(), retry_at })
@@ -102,7 +102,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// Fetches an image, with the credentials of the pod and of the node.
+    /// Pulls an image, with the credentials of the pod and of the node.
     async fn fetch(&self, name: &str, sandbox_config: &v1::PodSandboxConfig) -> Result<Pulled, ImageError> {
         let node = node_config(self.tools.settings.data.path()).await?;
         let credentials = Credentials::of(self.pod, self.objects, node)?;

@@ -24,7 +24,7 @@ pub(crate) struct Killer<'a, R> {
     pub(crate) tools: &'a Arc<Tools<R>>,
     pub(crate) pod: &'a Pod,
     pub(crate) journal: &'a Journal,
-    /// Where the pod can be reached; of no use on the host's network.
+    /// Where the pod can be reached; not used on the host's network.
     pub(crate) ips: &'a [IpAddr],
     pub(crate) hooks: &'a HooksRun,
 }
@@ -35,14 +35,14 @@ struct Leaving<'a> {
     name: &'a str,
     reason: KillReason,
     message: String,
-    /// In seconds, if it is not for the container to say.
+    /// In seconds; `None` if the container's own grace period counts.
     grace: Option<u64>,
-    /// Those that go first.
+    /// The containers that end first.
     before: Vec<watch::Receiver<bool>>,
 }
 
 impl<R: Runtime> Killer<'_, R> {
-    /// Ends one container while its pod goes on.
+    /// Ends one container while its pod keeps running.
     pub(crate) async fn one(&self, kill: &Kill) -> Result<(), CallError> {
         let Kill { id, name, reason, message } = kill;
         self.container(Leaving {
@@ -75,8 +75,8 @@ impl<R: Runtime> Killer<'_, R> {
         self.container(Leaving { id, name, reason, message, grace: None, before: Vec::new() }).await
     }
 
-    /// Ends all containers that run, at once but for sidecars, and then stops all sandboxes, even if some containers
-    /// would not end. Gives the first failure.
+    /// Ends all running containers, at once except for sidecars, and then stops all sandboxes, even if some containers
+    /// would not end. Returns the first failure.
     pub(crate) async fn pod(&self, status: &PodStatus, grace: Option<u64>) -> Result<(), CallError> {
         let running: Vec<&ContainerStatus> =
             status.containers.iter().filter(|container| may_run(container)).collect();
@@ -95,7 +95,7 @@ impl<R: Runtime> Killer<'_, R> {
                 let done = &done[number];
                 async move {
                     let ended = self.container(leaving).await;
-                    // One that would not end holds up those after it until their own time is over.
+                    // A container that would not end delays those after it until their own time is over.
                     if ended.is_ok() {
                         done.send_replace(true);
                     }
@@ -126,7 +126,7 @@ impl<R: Runtime> Killer<'_, R> {
         if !before.is_empty() && grace > 0 {
             let begun = Instant::now();
             let others = join_all(before.into_iter().map(|mut done| async move {
-                // A sender that is gone is one that is done.
+                // A sender that is gone belongs to a container that is done.
                 let _ = done.wait_for(|done| *done).await;
             }));
             let _ = tokio::time::timeout(Duration::from_secs(grace), others).await;
@@ -135,7 +135,7 @@ impl<R: Runtime> Killer<'_, R> {
         self.tools.runtime.stop_container(id, stop_timeout(grace)).await
     }
 
-    /// A container that no manifest tells of, by what is written on it.
+    /// Restores a container that is in no manifest from its annotations.
     async fn written(&self, id: &ContainerId, name: &str) -> Option<Container> {
         let annotations = self.tools.runtime.annotations(id).await;
         let unread = |error: &CallError| {
@@ -147,7 +147,7 @@ impl<R: Runtime> Killer<'_, R> {
         annotations.inspect_err(unread).ok().map(|annotations| written::container(name, &annotations))
     }
 
-    /// Runs the container's own preparations for its end; gives what is left of its grace.
+    /// Runs the `preStop` hook of the container; returns what is left of its grace period.
     async fn pre_stop(&self, id: &ContainerId, container: &Container, grace: u64) -> u64 {
         let hook = written::pre_stop(container).filter(|_| grace > 0 && !self.hooks.has_run(id));
         let Some(hook) = hook else { return grace };
@@ -162,7 +162,7 @@ impl<R: Runtime> Killer<'_, R> {
                 self.journal.warning(Some(&container.name), "FailedPreStopHook", "PreStopHook failed");
                 tracing::warn!(pod = %spec::pod_ref(self.pod), container = container.name, %error, "a preStop hook failed");
             }
-            // Its time is over, and so is the container's.
+            // The hook's time is over, and so is the container's.
             Err(_) => {}
         }
         left(grace, begun.elapsed())

@@ -1,4 +1,4 @@
-//! Ends a container without an agent, and without its manifest: by what is written on it.
+//! Ends a container without an agent and without its manifest, using its annotations.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ use crate::pod::written;
 use crate::reach::PodHttp;
 use crate::runtime::{CallError, CallFailure, Runtime};
 
-/// How long a container gets if nobody says, in seconds.
+/// The grace period of a container if nothing else is known, in seconds.
 const GRACE: u64 = 30;
 
-/// A container that no agent cares for.
+/// A container that no agent manages.
 #[derive(Clone, Debug)]
 pub struct LoneContainer<'a> {
     /// Its id.
@@ -32,16 +32,17 @@ pub struct LoneContainer<'a> {
 /// How the end of a container went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndedWithoutAgent {
-    /// As it wanted to.
+    /// Nothing went wrong.
     Well,
     /// Its `preStop` hook failed, for this reason.
     HookFailed(String),
 }
 
 impl LoneContainer<'_> {
-    /// Runs its `preStop` hook and stops it, both within `grace` seconds, or the time that its pod grants.
+    /// Runs its `preStop` hook and stops it, both within `grace` seconds or, if `None`, the pod's own grace period.
     ///
     /// # Errors
+    ///
     /// If the runtime does not stop it.
     pub async fn end<R: Runtime>(
         &self,
@@ -49,7 +50,7 @@ impl LoneContainer<'_> {
         grace: Option<u64>,
     ) -> Result<EndedWithoutAgent, CallError> {
         let mut ended = EndedWithoutAgent::Well;
-        // With no time to do anything before it ends, nothing need be known.
+        // Without time to do anything before it ends, nothing needs to be known.
         let written = if grace == Some(0) { Ok(HashMap::new()) } else { runtime.annotations(self.id).await };
         let annotations = match written {
             Ok(annotations) => annotations,
@@ -73,7 +74,7 @@ impl LoneContainer<'_> {
                 ips: self.ips.clone(),
             };
             let begun = Instant::now();
-            // One whose time is over has not failed: the container's is over, too.
+            // A hook that runs out of time has not failed: the container's time is over as well.
             if let Ok(Err(error)) = timeout(Duration::from_secs(grace), hooked.run(hook)).await {
                 ended = EndedWithoutAgent::HookFailed(error.to_string());
             }

@@ -1,4 +1,4 @@
-//! What an actor remembers of its pod between two plans. All of it may be lost without harm.
+//! What an actor remembers about its pod between two plans. All of it may be lost without harm.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::pod::grants::Grants;
 use crate::pod::replaced::Replaced;
 use crate::status::Trouble;
 
-/// A container that was told to end and still runs is not told again before this.
+/// How long to wait before a container that was told to end, and still runs, is told again.
 const KILL_AGAIN: Duration = Duration::from_secs(2);
 
-/// What an actor remembers of its pod.
+/// What an actor remembers about its pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(super) crashes: Backoffs,
     pub(super) pulls: Backoffs,
     pub(super) sandboxes: Backoffs,
-    /// Why an image could not be had the last time.
+    /// Why images could not be obtained the last time.
     pub(super) pull_errors: BTreeMap<String, String>,
-    /// What keeps which container from running.
+    /// What keeps each container from running.
     pub(crate) troubles: BTreeMap<Arc<str>, Trouble>,
-    /// Until when a container that could not be started is left alone.
+    /// Until when containers that could not be started are left alone.
     pub(super) holds: BTreeMap<Arc<str>, Hold>,
     /// When containers were last told to end.
     kills: HashMap<ContainerId, Stamp>,
-    /// Who has made its preparations for its end.
+    /// The containers whose `preStop` hook has run.
     pub(crate) hooks: HooksRun,
     /// When containers ended, by our clock.
     ended: HashMap<ContainerId, Stamp>,
-    /// When the last status was read: nothing that is new in the next one ended before.
+    /// When the last status was read: no end that is new in the next one happened before.
     looked: Option<Stamp>,
-    /// How long getting images has taken so far.
+    /// How long pulling images has taken so far.
     pub(crate) pulling: Duration,
-    /// How often containers were started, as everybody was told.
+    /// How often containers were started, as published.
     pub(crate) restarts: Restarts,
-    /// What the pod and its containers were given; on disk, too.
+    /// The resources of the pod and its containers; on disk as well.
     pub(crate) grants: Grants,
-    /// Those that were ended to be started again; on disk, too.
+    /// The instances that were ended to be started again; on disk as well.
     pub(crate) replaced: Replaced,
     /// Until when a resize that failed is not tried again.
     pub(super) resize_after: Option<Stamp>,
@@ -53,7 +53,7 @@ pub(crate) struct Memory {
     pub(crate) resize_error: Option<String>,
     /// Whether there was no network for the pod the last time.
     pub(super) lacks_network: bool,
-    /// The pod as it was when all of its volumes were ready the last time.
+    /// The pod as it was when all of its volumes were last ready.
     pub(super) furnished: Option<Arc<Pod>>,
 }
 
@@ -81,7 +81,7 @@ impl Memory {
         }
     }
 
-    /// The pod was changed: what failed before may work now.
+    /// Clears what failed before: the pod was changed, so it may work now.
     pub(crate) fn forgive(&mut self) {
         self.holds.clear();
         (self.resize_after, self.resize_error) = (None, None);
@@ -98,7 +98,7 @@ impl Memory {
             if container.state != ContainerState::Exited || self.ended.contains_key(&container.id) {
                 continue;
             }
-            // The runtime's clock is believed for how long ago, within what we know ourselves.
+            // The runtime's clock is trusted for how long ago it was, within what we know ourselves.
             let ago = if container.finished_at.is_set() {
                 Duration::from_nanos(u64::try_from(now.wall.0 - container.finished_at.0).unwrap_or(0))
             } else {
@@ -112,18 +112,18 @@ impl Memory {
         self.looked = Some(now.stamp);
     }
 
-    /// What acting has found out, together with what was noted of statuses meanwhile, by somebody else.
+    /// Combines what acting has found out with what was noted from statuses in the meantime.
     pub(crate) fn with_noted(self, meanwhile: Self) -> Self {
         let Self { ended, looked, restarts, .. } = meanwhile;
         Self { ended, looked, restarts, ..self }
     }
 
-    /// The volumes of the pod were taken down.
+    /// Notes that the volumes of the pod were taken down.
     pub(crate) fn lost_volumes(&mut self) {
         self.furnished = None;
     }
 
-    /// Until when it is too soon to tell a container to end once more; if it is not, notes that it is told now.
+    /// Until when it is too soon to tell a container to end again; `None` if it is not, which counts as telling it now.
     pub(super) fn claim_kill(&mut self, id: &ContainerId, now: Stamp) -> Option<Stamp> {
         let until = self.kills.get(id).map(|told| told.plus(KILL_AGAIN)).filter(|until| now < *until);
         if until.is_none() {
@@ -143,8 +143,8 @@ impl Memory {
     }
 }
 
-/// The containers whose `preStop` hooks have run to their end: whoever tells them again to end does not run those again.
-/// Clones are the same.
+/// The containers whose `preStop` hooks have run to completion: they do not run again if the container is told again to
+/// end. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HooksRun(Arc<Mutex<BTreeSet<ContainerId>>>);
 
@@ -157,14 +157,14 @@ impl HooksRun {
         self.0.lock().contains(id)
     }
 
-    /// Whether that of any of these has.
+    /// Whether the hook of any of these has run.
     pub(crate) fn any_has_run<'a>(&self, mut ids: impl Iterator<Item = &'a ContainerId>) -> bool {
         let run = self.0.lock();
         ids.any(|id| run.contains(id))
     }
 }
 
-/// What a back-off is about: another image or other resources deserve another try.
+/// What a back-off is about: another image, or other resources, deserve another try.
 pub(super) fn fingerprint(container: &Container) -> String {
     let resources = serde_json::to_string(&container.resources).unwrap_or_default();
     format!("{}/{resources}", container.image.as_deref().unwrap_or_default())
@@ -235,7 +235,7 @@ mod tests {
         let mut status = testkit::status(SandboxState::Ready, &[("c", Is::Running)]);
         memory.observe(&status, now(100, 1_000));
         status.containers[0].state = ContainerState::Exited;
-        // finished, by the runtime → ended, by us, at second 110
+        // finish time by the runtime → our time of the end, observed at second 110
         let table = [(1_008, 108), (1_010, 110), (900, 100), (5_000, 110), (0, 110)];
         for (finished, wanted) in table {
             let mut memory = memory.clone();

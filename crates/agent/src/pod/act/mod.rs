@@ -1,7 +1,7 @@
-//! Carries out plans, over a runtime.
+//! Carries out plans on a runtime.
 //!
 //! Nothing is decided here but what only trying can tell. Whatever happens, the next plan is made from a status that
-//! was read after this: an action that failed, or was cut short, may still have happened.
+//! was read afterwards: an action that failed, or was cut short, may still have taken effect.
 
 mod cleanup;
 mod furnish;
@@ -65,7 +65,7 @@ pub(crate) struct Tools<R> {
     pub(crate) puller: Puller<R>,
     pub(crate) volumes: Volumes,
     pub(crate) user_ids: UserIds,
-    /// Nothing where pods are where the runtime puts them.
+    /// `None` if the runtime decides where pods go.
     pub(crate) groups: Option<Arc<PodGroups>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Clock,
@@ -74,14 +74,14 @@ pub(crate) struct Tools<R> {
     pub(crate) prober: Arc<Prober<R>>,
 }
 
-/// How acting went.
+/// The outcome of acting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Whether the runtime was asked to change anything: what was known before may no longer hold.
     pub(crate) acted: bool,
-    /// When to try again what could not be done now.
+    /// When to retry what could not be done now.
     pub(crate) retry_at: Option<Stamp>,
-    /// Until when nothing of the pod can be done at all.
+    /// Until when nothing can be done for the pod at all.
     pub(crate) hold_until: Option<Stamp>,
     /// Whether all volumes were found, or made, as they should be.
     pub(crate) volumes_are_ready: bool,
@@ -110,10 +110,10 @@ pub(crate) struct Work<'a, R> {
     pub(crate) milestones: &'a mpsc::Sender<Milestone>,
 }
 
-/// What is told while a pod is acted on.
+/// Progress that is published while a pod is acted on.
 #[derive(Debug)]
 pub(crate) enum Milestone {
-    /// Everything in the old sandbox was ended. What is about to be removed waits until its end was told.
+    /// Everything in the old sandbox was ended. What is about to be removed waits until its end has been published.
     Ended(oneshot::Sender<()>),
     /// The pod has got a sandbox: what comes after may take long.
     Sandbox,
@@ -145,7 +145,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
 
     async fn adjust(&mut self, adjustment: Adjustment, outcome: &mut Outcome) {
         let Adjustment { sandbox, attempt, kills, starts, resize } = adjustment;
-        // First of all: nobody is ended to be started again without what it needs.
+        // First of all: no container is ended to be started again without the volumes it needs.
         let prepared = if starts.is_empty() { None } else { self.volumes(outcome).await };
         let lacks_volumes = !starts.is_empty() && prepared.is_none();
         let starts_again = |kill: &Kill| {
@@ -166,7 +166,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         if lacks_volumes {
             return;
         }
-        // Before anything is started: what starts may need the room that the pod gets.
+        // Before anything is started: what starts may need the room that the resize makes.
         if let Some(resize) = &resize {
             self.resize(resize, outcome).await;
         }
@@ -181,7 +181,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// Notes on disk that these are about to be ended for their successors. Who cannot be noted is replaced all the same.
+    /// Records on disk that these instances are about to be ended for their successors. They are replaced even if
+    /// recording fails.
     async fn note_replaced(&mut self, ids: impl Iterator<Item = &ContainerId>) {
         let mut is_news = false;
         for id in ids {
@@ -189,7 +190,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             let container = spec::all_containers(self.pod).find(|own| *own.name == *instance.name);
             is_news |= container.is_some_and(|own| self.memory.replaced.note(self.pod, own, id));
         }
-        // A UID that cannot be a folder was refused with its manifest.
+        // A UID that cannot be a folder name was rejected with its manifest.
         let Ok(folder) = self.tools.settings.data.pod(spec::uid(self.pod).as_str()) else { return };
         if !is_news {
             return;
@@ -210,7 +211,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     async fn end_pod(&mut self, outcome: &mut Outcome) {
         outcome.acted = true;
         match self.killer().pod(self.status, None).await {
-            // Whether it worked shows in the next status; doing the same again has time.
+            // Whether it worked shows in the next status; there is no hurry to try again.
             Ok(()) => outcome.hold(self.now().plus(self.tools.settings.retry)),
             Err(error) => self.failed(outcome, &error),
         }
@@ -270,7 +271,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         match made {
             Ok((sandbox, ips)) => {
                 if replacement.replaces.is_some() {
-                    // The first time at once; one that is replaced again and again waits like a container that is.
+                    // The first replacement is immediate; a sandbox that breaks again and again waits like a container
+                    // that does.
                     let now = self.now();
                     self.memory.sandboxes.failed(SANDBOX, now);
                 }
@@ -289,7 +291,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// Has the ends told of the init containers that ran until now; whether they could be.
+    /// Publishes the ends of the init containers that ran until now; returns whether that was possible.
     async fn ends_are_told(&self) -> bool {
         let init = spec::init_containers(self.pod).iter();
         if !init.flat_map(|container| self.status.instances(&container.name)).any(may_run) {
@@ -301,7 +303,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
     }
 
     async fn reach(&self, milestone: Milestone) {
-        // Whoever does not listen does not act on the pod any more.
+        // A receiver that is gone no longer acts on the pod.
         let _ = self.milestones.send(milestone).await;
     }
 
@@ -324,7 +326,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// Whether a container that keeps asking for a fresh start of all has to wait for the next one.
+    /// Whether a container that keeps asking to restart all containers has to wait before the next restart.
     fn must_wait(&mut self, cause: &str, outcome: &mut Outcome) -> bool {
         let container = spec::all_containers(self.pod).find(|container| container.name == cause).cloned();
         let wait = container.and_then(|container| Some((self.crash_wait(&container)?, container)));
@@ -351,11 +353,11 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
                 return;
             }
             self.remove_old_files(&instance.name).await;
-            // Whatever was in its way was in the way of the one that is gone.
+            // Its troubles were those of the instance that is gone.
             self.memory.troubles.remove(&instance.name);
             self.memory.holds.remove(&instance.name);
         }
-        // Not before: what is cut off in the middle is finished without another wait.
+        // Only now: a restart that is cut off in the middle is finished without another wait.
         let container = spec::all_containers(self.pod).find(|container| container.name == cause).cloned();
         if let Some(container) = container {
             self.note_restart(&container);
@@ -391,7 +393,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         Ok(dns_of_pod(self.pod, node, &self.tools.settings.host_ips.now(), host))
     }
 
-    /// What people should know of what the pod asks for and does not get.
+    /// Reports what the pod asks for and does not get.
     fn tell_once_a_sandbox(&self, warnings: Vec<Warning>) {
         if asks_for_selinux(self.pod) && !self.tools.settings.security.selinux {
             let message = "seLinuxOptions have no effect: SELinux is not enabled on this node";
@@ -402,7 +404,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// A pod that cannot have the name, the users or the name servers that it wants stays without a sandbox.
+    /// Reports that a pod cannot have the name, the users or the name servers that it wants; it stays without a
+    /// sandbox.
     fn no_sandbox(&self, error: &NoSandbox, outcome: &mut Outcome) {
         let message = format!("Failed to create pod sandbox: {error}");
         self.journal.warning(None, "FailedCreatePodSandBox", message);
@@ -418,7 +421,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.tools.clock.stamp()
     }
 
-    /// A call failed: try again later, sooner if it is only the runtime that is away.
+    /// Handles a failed call: it is retried later, or sooner if the runtime is merely unavailable.
     fn failed(&self, outcome: &mut Outcome, error: &CallError) {
         tracing::warn!(pod = %spec::pod_ref(self.pod), %error, "a runtime call for a pod failed");
         outcome.hold(self.now().plus(retry_after(error, self.tools.settings.retry)));
@@ -436,7 +439,7 @@ enum NoSandbox {
     Dns { path: PathBuf, source: io::Error },
 }
 
-/// By reason and message.
+/// A reason and a message.
 type Warning = (&'static str, String);
 
 /// What a sandbox is made from.
@@ -444,14 +447,14 @@ struct Blueprint {
     config: v1::PodSandboxConfig,
     /// The ids of its users, if it has its own.
     users: Option<IdRange>,
-    /// What people should know of what it will not be.
+    /// What the sandbox will lack, for the user.
     warnings: Vec<Warning>,
 }
 
-/// The runtime's own choice of how to run a pod.
+/// The runtime's default handler.
 const DEFAULT_HANDLER: &str = "";
 
-/// The one thing of its kind in a pod.
+/// The back-off name of the sandbox, of which a pod has only one.
 const SANDBOX: &str = "sandbox";
 
 /// Where containers are made.
@@ -463,7 +466,7 @@ struct Home {
     prepared: Prepared,
 }
 
-/// How long to wait after a call failed.
+/// Returns how long to wait after a call failed.
 fn retry_after(error: &CallError, usual: Duration) -> Duration {
     let passes_soon = error.failure.is_absence();
     if passes_soon { usual.min(Duration::from_secs(1)) } else { usual }

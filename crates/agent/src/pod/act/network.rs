@@ -6,22 +6,22 @@ use super::{Outcome, Work};
 use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
 
-/// A network comes back by itself: it is looked for often.
+/// A network comes back by itself, so it is checked often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
-    /// Whether the pod still waits for the network that it could not have the last time. One that never failed for it is
-    /// just tried.
+    /// Whether the pod still waits for the network that was missing the last time. A pod that never failed because of
+    /// it is simply tried.
     pub(super) async fn waits_for_network(&mut self, outcome: &mut Outcome) -> bool {
         self.memory.lacks_network && self.lacks_network(outcome).await
     }
 
-    /// Whether the runtime has no network for the pod now. That is told, and the pod is tried again soon.
+    /// Whether the runtime has no network for the pod now. If so, that is reported, and the pod is retried soon.
     pub(super) async fn lacks_network(&mut self, outcome: &mut Outcome) -> bool {
         if spec::uses_host_network(self.pod) {
             return false;
         }
-        // A runtime that does not answer is another matter, and told where it is met.
+        // A runtime that does not answer is a different problem, reported where it occurs.
         let problem = self.tools.runtime.network_problem().await.unwrap_or_default();
         self.memory.lacks_network = problem.is_some();
         let Some(problem) = problem else { return false };

@@ -1,8 +1,8 @@
-//! Gives containers that run what a changed manifest says.
+//! Gives running containers the resources of a changed manifest.
 //!
-//! The runtime gets the new size of the sandbox first. The control group of the pod is widened before its containers change, and
-//! narrowed after; memory comes before cpu, and of each resource decreases come before increases. What was accepted is noted at
-//! once, so whatever is cut short goes on where it was.
+//! The runtime gets the new size of the sandbox first. The control group of the pod is widened before its containers
+//! change, and narrowed afterwards; memory comes before cpu, and for each resource decreases come before increases.
+//! What was accepted is recorded at once, so that whatever is cut short continues where it was.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ use crate::pod::spec;
 use crate::resource::Quantity;
 use crate::runtime::{ImageStore, Runtime};
 
-/// One container and one of its resources.
+/// One change: a container and one of its resources.
 struct Step {
     id: ContainerId,
     container: Container,
@@ -35,7 +35,7 @@ impl Step {
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
-    /// Changes what the pod and its containers may use.
+    /// Changes the resources of the pod and its containers.
     pub(super) async fn resize(&mut self, Resize(containers): &Resize, outcome: &mut Outcome) {
         let now = self.now();
         if let Some(until) = self.memory.resize_after.filter(|until| now < *until) {
@@ -73,7 +73,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         Ok(())
     }
 
-    /// What is to be done, in order.
+    /// Returns the changes to make, in order.
     fn steps(&self, ids: &[ContainerId]) -> Vec<Step> {
         let mut all = Vec::new();
         for resource in Resource::ALL {
@@ -92,7 +92,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         (had != gets).then(|| Step { id: id.clone(), container: container.clone(), resource, had, gets })
     }
 
-    /// Whoever would get less memory than it uses would be killed for it.
+    /// Fails if a container would get less memory than it uses: it would be killed for it.
     async fn leaves_enough_memory(&self, steps: &[Step]) -> Result<(), String> {
         for step in steps.iter().filter(|step| step.resource == Resource::Memory && step.is_less()) {
             let Some(limit) = step.gets.limit.map(Quantity::units) else { continue };
@@ -107,7 +107,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         Ok(())
     }
 
-    /// So would somebody of a pod that would as a whole.
+    /// Fails if the pod as a whole would get less memory than it uses: one of its processes would be killed for it.
     async fn leaves_pod_enough_memory(
         &self,
         given: Option<&PodAmounts>,
@@ -145,7 +145,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         Ok(())
     }
 
-    /// Passes on to the runtime what the pod as a whole may use: the sandbox may have to grow with it.
+    /// Tells the runtime the resources of the pod as a whole: the sandbox may have to grow with it.
     async fn resize_sandbox(&self) -> Result<(), String> {
         let Some(sandbox) = self.status.active_sandbox() else { return Ok(()) };
         let (resources, overhead) = sandbox_resources(self.pod, &self.tools.settings.machine);
@@ -154,7 +154,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.unbroken.call(call).await.map_err(|error| format!("cannot change the sandbox: {error}"))
     }
 
-    /// Sets what the pod as a whole may use.
+    /// Sets the resources of the pod as a whole.
     async fn set_group(&mut self, amounts: PodAmounts) -> Result<(), String> {
         if let Some(groups) = self.tools.groups.clone() {
             let (settings, pod, gets) = (self.tools.settings.clone(), self.pod.clone(), amounts.clone());
@@ -162,16 +162,16 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             let set = self.with_files("its control group", set).await.map_err(|error| error.to_string())?;
             set.map_err(|error| error.to_string())?;
         }
-        // It has what its manifest says when its containers have.
+        // The pod has what its manifest says once its containers have it.
         let resources = self.memory.grants.pod.take().and_then(|given| given.resources);
         self.memory.grants.pod = Some(PodGrant { resources, ..PodGrant::of(self.pod, amounts) });
         self.save_grants().await;
         Ok(())
     }
 
-    /// Notes on disk what the pod was given.
+    /// Records on disk what the pod was given.
     async fn save_grants(&self) {
-        // A UID that cannot be a folder was refused with its manifest.
+        // A UID that cannot be a folder name was rejected with its manifest.
         let Ok(directory) = self.tools.settings.data.pod(spec::uid(self.pod).as_str()) else { return };
         let grants = self.memory.grants.clone();
         let pod = spec::pod_ref(self.pod);

@@ -1,4 +1,4 @@
-//! What number the next instance of a container has, at least: by what everybody was told of those before it.
+//! The least number of the next instance of a container, by what was published about those before it.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use rubelet_model::ContainerId;
 
 use crate::status::is_lost;
 
-/// What was told of a container.
+/// What was published about a container.
 #[derive(Clone, Debug, Default)]
 struct Told {
-    /// The instance that was last told to have begun.
+    /// The instance that was last published as started.
     instance: Option<ContainerId>,
-    /// Whether an agent before this one told it, of which the count alone is known.
+    /// Whether an earlier agent published it, so that only the count is known.
     is_hearsay: bool,
     next: u32,
 }
 
-/// What was told of the containers of a pod, by name.
+/// What was published about the containers of a pod, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restarts(BTreeMap<String, Told>);
 
 impl Restarts {
-    /// Notes how often containers were started, as everybody is told: that never goes back.
+    /// Notes the published numbers of starts, which never go back.
     pub(crate) fn note(&mut self, said: &ApiStatus) {
         self.hear(said, false);
     }
 
-    /// Notes what everybody was told before there was anybody to note it.
+    /// Notes what an earlier actor or agent published.
     pub(crate) fn recall(&mut self, said: &ApiStatus) {
         self.hear(said, true);
     }
@@ -39,10 +39,10 @@ impl Restarts {
         }
     }
 
-    /// What number the next instance of a container has, at least, where the runtime knows this one as its newest.
+    /// Returns the least number of the next instance of a container, where the runtime knows this one as its newest.
     pub(super) fn next(&self, container: &str, newest: Option<&ContainerId>) -> u32 {
         let Some(told) = self.0.get(container) else { return 0 };
-        // What was told of it may have a loss in its count already: its own number tells.
+        // The published count may include a loss already: the instance's own number is more exact.
         let is_known_better = told.is_hearsay && newest.is_some() && newest == told.instance.as_ref();
         if is_known_better { 0 } else { told.next }
     }
@@ -55,8 +55,8 @@ impl Told {
         let ended = state.and_then(|state| state.terminated.as_ref());
         if ended.is_some() || state.is_some_and(|state| state.running.is_some()) {
             let instance = status.container_id.as_deref().map(without_runtime);
-            // An instance that is lost is told with the number of the next one from then on, however it ends, and even if it
-            // is found again. So only what is first told of it is its own number.
+            // A lost instance is published with the number of the next one from then on, however it ends, and even if
+            // it is found again. So only the first number published for it is its own.
             if instance != self.instance {
                 next = next.saturating_add(u32::from(!ended.is_some_and(is_lost)));
                 (self.instance, self.is_hearsay) = (instance, is_hearsay);
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-/// The id in `containerd://1234`.
+/// Extracts the id from `containerd://1234`.
 fn without_runtime(id: &str) -> ContainerId {
     ContainerId::from(id.split_once("://").map_or(id, |(_, id)| id))
 }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_agent_before_this_one_may_have_counted_a_loss() {
-        // recalled, told since; next if the runtime knows it, and if it does not
+        // recalled, published since; next if the runtime knows it, and if it does not
         let table: [(Said<'_>, &[Said<'_>], u32, u32); 4] = [
             (("x", Running, 3), &[], 0, 4),
             (("x", Lost, 4), &[("x", Ended, 4)], 0, 4),

@@ -24,9 +24,9 @@ struct Failure {
     reason: &'static str,
     message: String,
     retry_at: Stamp,
-    /// What an event has yet to say of it.
+    /// What an event has yet to report about it.
     untold: Option<String>,
-    /// The instance that came of it all the same.
+    /// The instance that was made all the same.
     made: Option<ContainerId>,
 }
 
@@ -34,12 +34,12 @@ struct Failure {
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
     until: Stamp,
-    /// What was made of it. When that has ended, it is a container that keeps ending, and waits as such.
+    /// The instance that was made. Once it has ended, this is a container that keeps ending, and waits as such.
     made: Option<ContainerId>,
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
-    /// Starts a container, unless it has to wait. Whether it was started.
+    /// Starts a container, unless it has to wait. Returns whether it was started.
     pub(super) async fn start(
         &mut self,
         home: &Home,
@@ -54,7 +54,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
             outcome.retry(hold.until);
             return false;
         }
-        // One that was made already has waited for that.
+        // An adopted instance has had its wait already.
         let wait = if start.adopt.is_none() { self.crash_wait(container) } else { None };
         if let Some(wait) = wait {
             self.note_crash_loop(container, wait, outcome);
@@ -118,7 +118,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let (runtime, wanted) = (self.tools.runtime.clone(), id.clone());
         let start_it = async move { runtime.start_container(&wanted).await };
         if let Err(error) = self.unbroken.call(start_it).await {
-            // Only if it was refused: one whose answer was lost may well run.
+            // Only if the start was refused: if merely the answer was lost, the container may well run.
             if start.adopt.is_some() && error.failure == CallFailure::Refused {
                 self.give_up_adopted(&id).await;
             }
@@ -128,7 +128,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         self.post_start(&id, container, &home.ips).await
     }
 
-    /// A runtime from before there were stop signals leaves them out without a word: then there is one here.
+    /// An older runtime ignores stop signals silently: this reports it.
     async fn check_stop_signal(&self, id: &ContainerId, container: &Container) {
         let wanted = stop_signal::of(container);
         if wanted == v1::Signal::RuntimeDefault {
@@ -148,8 +148,8 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         }
     }
 
-    /// One that somebody else made and that does not start is in the way of a new one. It may have been refused because an
-    /// agent that was killed had asked for its start, and it runs by now: then the next look shows it.
+    /// Removes an adopted instance that does not start: it is in the way of a new one. Its start may have been refused
+    /// because an agent that was killed had requested it already, and it runs by now: then the next look shows it.
     async fn give_up_adopted(&self, id: &ContainerId) {
         let runtime = &self.tools.runtime;
         let removed = match runtime.is_unstarted(id).await {
@@ -174,7 +174,7 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         let hooked = self.tools.hooked(self.pod, self.journal, (id, container), ips);
         let Err(error) = hooked.run(hook).await else { return Ok(()) };
         self.journal.warning(Some(&container.name), "FailedPostStartHook", "PostStartHook failed");
-        // Not where the plan has seen the pod: its sandbox may be new.
+        // Not the addresses that the plan was based on: the sandbox may be new.
         let killer = Killer { ips, ..self.killer() };
         let killed = killer.after_failed_hook(id, container).await;
         if let Err(error) = killed {
@@ -192,20 +192,21 @@ impl<R: Runtime + ImageStore> Work<'_, R> {
         made.is_some_and(|instance| instance.state == ContainerState::Exited)
     }
 
-    /// The wait that a container is in since it last ended.
+    /// Returns the wait that a container is in since it last ended.
     pub(super) fn crash_wait(&self, container: &Container) -> Option<Wait> {
         let ended = self.last_end(container)?;
         self.memory.crashes.wait(&container.name, &fingerprint(container), ended, self.now())
     }
 
-    /// When an instance of a container last ended. One that was just now told to end, for its probes, is not known to have:
-    /// then the one before it counts, so that who is killed again and again waits, too.
+    /// Returns when an instance of a container last ended. An instance that was told to end just now, because of its
+    /// probes, is not known to have ended: then the one before it counts, so that a container that is killed again and
+    /// again waits as well.
     fn last_end(&self, container: &Container) -> Option<Stamp> {
         let ended = self.status.instances(&container.name).filter(|one| one.state == ContainerState::Exited);
         self.memory.ended(&ended.max_by_key(|one| one.seniority())?.id)
     }
 
-    /// A container that ended is started again now: the next time it waits longer.
+    /// Notes that a container that ended is started again now: the next wait is longer.
     pub(super) fn note_restart(&mut self, container: &Container) {
         if let Some(ended) = self.last_end(container) {
             let now = self.now();
@@ -246,7 +247,7 @@ impl From<super::image::NoImage> for Failure {
             reason: none.reason,
             message: none.message,
             retry_at: none.retry_at,
-            // The pull has told why.
+            // The pull has reported why.
             untold: Some(none.reason.to_owned()),
             made: None,
         }

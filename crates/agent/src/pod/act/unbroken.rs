@@ -1,8 +1,9 @@
-//! Calls that make something are heard to their end, also if their pod is to end meanwhile.
+//! Calls that make something are awaited to their end, even if their pod is to end in the meantime.
 //!
-//! A call that is given up may still do its work, after everybody has looked and found nothing: a sandbox that nobody
-//! knows, a container that starts when its pod is long forgotten. So when one was not answered in time is remembered,
-//! whoever still waited for it. The same holds for work on a [`Disk`]: taking a pod down waits for it, ending it does not.
+//! A call that is abandoned may still take effect, after everything was checked and nothing was found: a sandbox that
+//! nobody knows, a container that starts when its pod is long forgotten. So it is remembered when a call was not
+//! answered in time, whether or not anything still waited for it. The same holds for work on a [`Disk`]: taking a pod
+//! down waits for it, ending the pod does not.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,9 +19,9 @@ use crate::runtime::CallError;
 #[derive(Clone, Debug)]
 pub(crate) struct Unbroken {
     clock: Clock,
-    /// Held by the call that is under way: when one was last given up without an answer.
+    /// When a call was last abandoned without an answer. Locked by the call in progress.
     unanswered: Arc<Mutex<Option<Stamp>>>,
-    /// Where its volumes lie, and what they are made from.
+    /// Where its volumes are, and what they are made from.
     pub(crate) volumes: Disk,
     /// Everything else that it has on disk.
     pub(crate) files: Disk,
@@ -31,8 +32,8 @@ impl Unbroken {
         Self { clock, unanswered: Arc::default(), volumes: Disk::default(), files: Disk::default() }
     }
 
-    /// Makes a call in a task of its own. Whoever waits for it may stop waiting; the call goes on. Its panic is the
-    /// caller's.
+    /// Makes a call in a task of its own. If the caller stops waiting, the call continues. If the call panics, so does
+    /// the caller.
     pub(super) async fn call<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, CallError>> + Send + 'static,
@@ -49,8 +50,8 @@ impl Unbroken {
         joined(task).await
     }
 
-    /// Takes down what the pod has on disk, when nobody else is at it any more. Whoever has waited for long enough is told
-    /// for what; what was begun goes on all the same.
+    /// Takes down what the pod has on disk, once nothing else works on it. A caller that has waited long enough gets an
+    /// error that names what hangs; whatever was begun continues all the same.
     pub(super) async fn take_down<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -70,7 +71,8 @@ impl Unbroken {
         tokio::time::timeout(left, taking_down).await.map_err(|error| late(error).hangs())
     }
 
-    /// When no call is under way: when one was last given up without an answer. What it should make may be made yet.
+    /// Waits until no call is in progress; returns when one was last abandoned without an answer. What that call should
+    /// make may still appear.
     pub(crate) async fn settled(&self) -> Option<Stamp> {
         *self.unanswered.lock().await
     }

@@ -1,4 +1,4 @@
-//! Users of its own for a pod that asks for them.
+//! User ids of its own for a pod that asks for them.
 
 use super::Work;
 use crate::disk::Hangs;
@@ -6,7 +6,7 @@ use crate::pod::spec;
 use crate::runtime::{ImageStore, Runtime};
 use crate::user_ids::{IdRange, UserIdsError};
 
-/// Why a pod cannot have users of its own. The text that a kubelet has for it is the kubelet's.
+/// Why a pod cannot have users of its own. Where the kubelet has a text for it, that is used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoUsers {
     #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
@@ -18,7 +18,7 @@ pub(super) enum NoUsers {
 }
 
 impl<R: Runtime + ImageStore> Work<'_, R> {
-    /// The ids of the host that its users have; nothing, if it has those of the host.
+    /// Returns the ids of the host that the pod's users have; `None` if it shares those of the host.
     pub(super) async fn users(&self) -> Result<Option<IdRange>, NoUsers> {
         if !spec::has_own_users(self.pod) {
             return Ok(None);

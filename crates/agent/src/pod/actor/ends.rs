@@ -1,15 +1,16 @@
-//! What is told of a sandbox that is being replaced, when everything in it was ended and before anything is removed.
+//! The status of a sandbox that is being replaced, after everything in it was ended and before anything is removed.
 
 use k8s_openapi::api::core::v1::Pod;
 use rubelet_model::{ContainerStatus, PodStatus};
 
 use crate::pod::{restart, spec};
 
-/// The status that a plan was made from, but for how its init containers have ended since.
+/// Returns the status that a plan was made from, but with the ends of its init containers since then.
 ///
-/// Only theirs: they are about to be removed. How the others ended while they were replaced must not be taken for how they
-/// would have ended by themselves, or a pod that is about to run again would have finished. Nor must it be of an init
-/// container that may not run again: in general, or after the very end that it was brought to.
+/// Only theirs, since they are about to be removed. How the other containers ended while they were replaced must not be
+/// taken for how they would have ended by themselves, or a pod that is about to run again would count as finished. For
+/// the same reason, an end is left out if the init container may not run again: either in general, or after the very
+/// end that it was brought to.
 pub(super) fn of_init_containers(pod: &Pod, planned: &PodStatus, ended: &PodStatus) -> PodStatus {
     let comes_back = |end: &ContainerStatus| {
         let mut init = spec::init_containers(pod).iter();
@@ -37,7 +38,7 @@ mod tests {
 
     #[test]
     fn only_the_ends_of_init_containers_that_come_back_are_told() {
-        // policy → how an init container, a sidecar and a container are told that were ended
+        // policy → the published states of an init container, a sidecar and a container that were ended
         for (policy, init) in [
             ("Always", ContainerState::Exited),
             ("OnFailure", ContainerState::Exited),
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn an_end_after_which_an_init_container_would_not_run_again_is_not_told() {
-        // exit codes after which it runs again → how it was ended → how it is told
+        // exit codes after which it runs again, the exit code it was ended with → its published state
         for (codes, code, wanted) in [
             (vec![1], 143, ContainerState::Running),
             (vec![1], 1, ContainerState::Exited),

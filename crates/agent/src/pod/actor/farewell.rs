@@ -1,4 +1,4 @@
-//! How a pod ends: what runs is ended, what it used is given back, and in the end nothing is left of it.
+//! The end of a pod: what runs is ended, what it used is given back, and finally nothing is left of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::pod::lifecycle::{Ending, Lifecycle};
 use crate::pod::spec;
 use crate::runtime::{CallError, CallFailure, ImageStore, Runtime};
 
-/// How long to wait before a pod that would not end is ended again.
+/// How long to wait before trying again to end a pod that would not end.
 const KILL_RETRY: Duration = Duration::from_secs(2);
 
-/// How long to wait before what is left of a pod is removed again.
+/// How long to wait before trying again to remove what is left of a pod.
 const CLEARING: Growth = Growth { initial: KILL_RETRY, max: Duration::from_secs(60) };
 
-/// How long after it was asked for without an answer something may appear.
+/// How long after an unanswered call its result may still appear.
 const LATE_COMERS: Duration = Duration::from_secs(5);
 
-/// What came of trying to end a pod.
+/// The progress of ending a pod.
 pub(super) struct Farewell {
-    /// Until when a pod that would not end is not ended again.
+    /// Until when a pod that would not end is left alone.
     kill_held_until: Option<Stamp>,
     /// Whether the volumes and the control group of a pod that has ended were given back.
     is_released: bool,
     /// Whether something of the pod came up after all of it had ended.
     is_late: bool,
-    /// Why what is left of the pod could not be removed, the last time.
+    /// Why the last attempt to remove what is left of the pod failed.
     not_cleared_for: Option<String>,
     clearings: Backoffs,
 }
@@ -87,7 +87,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         };
         self.note_action();
         let is_away = |error: &CallError| error.failure == CallFailure::Unavailable;
-        // From the first of its preparations on, its time passes. Those of instances that had ended before are none of its.
+        // The grace period starts with the first `preStop` hook. Hooks of instances that had ended before do not count.
         let to_end = status.containers.iter().filter(|container| may_run(container)).map(|one| &one.id);
         if hooks.any_has_run(to_end) || !matches!(&killed, Some(Err(error)) if is_away(error)) {
             self.transition(|lifecycle| lifecycle.told(now));
@@ -96,19 +96,19 @@ impl<R: Runtime + ImageStore> Actor<R> {
             self.journal.warning(None, "FailedKillPod", format!("error killing pod: {error}"));
             tracing::warn!(pod = %spec::pod_ref(pod), %error, "cannot stop a pod, trying again");
         }
-        // Whether it worked shows in the next status. If it did not, there is no hurry to do the same again.
+        // Whether it worked shows in the next status. If it did not, there is no hurry to try again.
         self.farewell.kill_held_until = killed.map(|_| self.acted.plus(KILL_RETRY));
         Next::Again
     }
 
-    /// Nothing of the pod should run any more: what it used is given back, or all of it is removed.
+    /// Gives back what the pod used, or removes all of it: nothing of the pod should run any more.
     pub(super) async fn clear(&mut self, pod: &Arc<Pod>, ending: Ending) -> Next {
         let status = match self.fresh_status().await {
             Ok(status) => status,
             Err(next) => return next,
         };
         if is_up(&status) {
-            // The runtime did late what it was asked for, and it may use again what was given back.
+            // The runtime did late what it was asked to do, and the late comer may again use what was given back.
             (self.farewell.is_late, self.farewell.is_released) = (true, false);
             return self.end_what_runs(pod, &status, ending).await;
         }
@@ -119,7 +119,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         if ending.forget { self.forget(pod, &status).await } else { self.release().await }
     }
 
-    /// The pod stays to be looked at, but what it used is given back.
+    /// Gives back what the pod used; the rest of it stays to be inspected.
     async fn release(&mut self) -> Next {
         if self.farewell.is_released {
             return Next::Idle(None);
@@ -154,7 +154,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.note_action();
         match forgotten {
             Ok(()) => {
-                // Whoever runs under this UID next must not find what is no more. An error is as good: it is no status.
+                // The next pod with this UID must not find a status of what is gone. An error will do as well: it is
+                // not a status.
                 let _ = self.cache.newer_than(&self.uid, self.acted).await;
                 Next::Gone
             }
@@ -162,7 +163,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// What is left of the pod cannot be removed: people are told, and it is tried again, later and later.
+    /// Reports that what is left of the pod cannot be removed, and tries again at growing intervals.
     fn not_cleared(&mut self, error: &CleanupError) -> Next {
         let why = error.to_string();
         if self.farewell.not_cleared_for.as_ref() != Some(&why) {
@@ -178,8 +179,9 @@ impl<R: Runtime + ImageStore> Actor<R> {
         Next::Idle(Some(wait.map_or(now, |wait| wait.until)))
     }
 
-    /// Nothing is there of the pod. But what an earlier agent asked for just before it was killed, or what we asked for and
-    /// got no answer to, may come yet, and once the pod is forgotten nobody would know whose it is.
+    /// Until when something of the pod may still appear, if nothing of it is there: what an earlier agent requested
+    /// just before it was killed, or an unanswered call of ours. Once the pod is forgotten, nobody would know whose it
+    /// is.
     async fn may_come_yet(&self, status: &PodStatus) -> Option<Stamp> {
         let is_there = !status.sandboxes.is_empty() || !status.containers.is_empty();
         let was_anothers = self.had_folder && !self.tenure.has_begun();
@@ -189,7 +191,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 }
 
-/// Whether anything of a pod might still run.
+/// Whether anything of a pod might still be running.
 pub(super) fn is_up(status: &PodStatus) -> bool {
     status.containers.iter().any(may_run)
         || status.sandboxes.iter().any(|sandbox| sandbox.state != SandboxState::NotReady)

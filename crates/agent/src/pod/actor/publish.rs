@@ -1,4 +1,4 @@
-//! What an actor says of its pod: to everybody, by way of the board.
+//! What an actor publishes about its pod, by way of the board.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use crate::volumes::PodDirectory;
 pub(super) enum Failure {
     /// It has run for as long as it may.
     DeadlineExceeded,
-    /// It may not be given what it would need to go on.
+    /// It may not be given what it would need to continue.
     SandboxLost,
 }
 
-/// What an agent before this one wrote down of a pod.
+/// What an earlier agent wrote to disk about a pod.
 struct WrittenDown {
     has_folder: bool,
     said: Option<ApiStatus>,
@@ -53,12 +53,12 @@ impl WrittenDown {
 }
 
 impl<R: Runtime + ImageStore> Actor<R> {
-    /// Finds out what was said of the pod before: by an actor that was lost, or by an agent before this one.
+    /// Reads what was last published about the pod: by an actor that panicked, or by an earlier agent.
     ///
-    /// That it was refused then says nothing about now: whoever refuses it again says so.
+    /// A rejection from then says nothing about now: if the pod is still refused, it is rejected again.
     pub(super) async fn recall(&mut self) {
         self.said = self.board.get(&self.uid).map(|view| view.status.clone());
-        // A UID that cannot be a folder was refused with its manifest.
+        // A UID that cannot be a folder name was rejected with its manifest.
         if let Ok(folder) = self.tools.settings.data.pod(self.uid.as_str()) {
             let (uid, probes) = (self.uid.clone(), folder.probes());
             let read = move || WrittenDown::read(&folder, &uid);
@@ -77,12 +77,12 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Tells everybody how the pod is.
+    /// Publishes the state of the pod.
     pub(super) fn publish(&mut self, runtime: &PodStatus) -> Phase {
         self.publish_as(runtime, false)
     }
 
-    /// Tells everybody how the pod has ended: nothing of it runs any more.
+    /// Publishes how the pod has ended: nothing of it runs any more.
     pub(super) fn publish_last(&mut self, runtime: &PodStatus) {
         self.publish_as(runtime, true);
     }
@@ -113,7 +113,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.tell(status, is_over)
     }
 
-    /// Tells everybody what has happened since something was last said of the pod, and that again.
+    /// Publishes the last status again, with the events since then.
     pub(super) fn publish_again(&mut self) {
         match self.said.clone() {
             Some(said) => self.tell(said, false),
@@ -159,7 +159,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Notes why the pod does not get what its manifest says, and tells it if it is news.
+    /// Notes why the pod does not get the resources of its manifest, and reports it if it is news.
     pub(super) fn tell_of_pending_resize(&mut self, pending: Option<(Arc<Pod>, ResizePending)>) {
         if let Some((wanted, why)) = &pending
             && self.resize_pending.as_ref() != Some(why)
@@ -173,7 +173,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.resize_pending = pending.map(|(_, why)| why);
     }
 
-    /// Tells what of a changed manifest does not reach what runs.
+    /// Reports which changes of a manifest do not reach what runs.
     pub(super) fn tell_of_unapplied(&self, wanted: &Pod) {
         let pod = self.lifecycle.pod();
         let message = match &self.lifecycle {
@@ -198,8 +198,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.journal.warning(None, "ChangeNotApplied", message);
     }
 
-    /// Tells that the pod is being given other resources, or has got them, if the status that is about to be told is the
-    /// first to say so.
+    /// Reports that the pod is being resized, or has been, if the status about to be published is the first to show it.
     fn tell_of_resize(&mut self, status: &ApiStatus) {
         let was_resizing = self.said.as_ref().is_some_and(status::is_resizing);
         if !matches!(self.lifecycle, Lifecycle::Syncing { .. }) {
@@ -219,7 +218,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// Has the probes follow what runs, and takes note of what they say.
+    /// Makes the probes follow what runs, and reads their verdicts.
     pub(super) fn tend_probes(&mut self, status: &Arc<PodStatus>) {
         let pod = self.lifecycle.pod().clone();
         let is_ending = match self.lifecycle {
@@ -233,7 +232,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.shown = Some(status.clone());
     }
 
-    /// Tells everybody what probes have found out, in the middle of something else.
+    /// Publishes new verdicts of the probes while something else is in progress.
     pub(super) fn publish_verdicts(&mut self) {
         let Some(shown) = self.shown.clone() else { return };
         self.verdicts = self.probes.verdicts();
@@ -241,7 +240,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         self.probes.save();
     }
 
-    /// Tells everybody how far acting has come, in the middle of it.
+    /// Publishes the progress of acting while it is still in progress.
     pub(super) async fn tell_of(&mut self, milestone: Milestone) {
         let Some(planned) = self.shown.clone() else { return };
         match milestone {
@@ -251,7 +250,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             }
             Milestone::Ended(told) => {
                 self.note_action();
-                // Whoever acts is told by the silence, and tries again later.
+                // The dropped sender is the answer: acting stops there, and is tried again later.
                 let Ok(ended) = self.fresh_status().await else { return };
                 let shown = Arc::new(ends::of_init_containers(self.lifecycle.pod(), &planned, &ended));
                 self.shown = Some(shown.clone());
@@ -261,7 +260,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         }
     }
 
-    /// The pod has failed as a whole.
+    /// Records that the pod has failed as a whole.
     pub(super) fn say_failed(&mut self, failure: Failure) {
         let (reason, message) = match failure {
             Failure::DeadlineExceeded => {
@@ -283,8 +282,8 @@ impl<R: Runtime + ImageStore> Actor<R> {
         said.message = Some(message.to_owned());
     }
 
-    /// The node refuses the pod: it has failed, and whatever of it runs from before is ended. One that has finished, well or
-    /// badly, stays so; one that is refused already says why it is now.
+    /// Rejects the pod: it has failed, and whatever of it still runs from before is ended. A pod that has finished,
+    /// successfully or not, stays finished; one that is already rejected gets the current reason.
     pub(super) fn reject(&mut self, rejection: &Rejection) {
         let has_finished = self.said.as_ref().and_then(Phase::of).is_some_and(Phase::is_terminal);
         let is_ending =
@@ -306,7 +305,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 }
 
-/// How long ago the pod was first seen.
+/// Returns how long ago the pod was first seen.
 pub(super) fn seen_ago(pod: &Pod) -> Option<Duration> {
     let seen: jiff::Timestamp = annotation::value(pod, annotation::SEEN)?.parse().ok()?;
     let nanos = i128::from(pleg::clock::wall_clock().0) - seen.as_nanosecond();

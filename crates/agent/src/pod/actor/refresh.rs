@@ -1,5 +1,5 @@
-//! The files of volumes are brought up to date beside everything else: a disk that hangs keeps nobody from seeing that a
-//! container has ended, nor from starting it again.
+//! Volume files are updated alongside everything else: a disk that hangs delays neither noticing that a container has
+//! ended nor starting it again.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::off_thread::joined;
 use crate::pod::act::refresh_volumes;
 use crate::runtime::{ImageStore, Runtime};
 
-/// A refresh that is under way. Dropping this ends it, but for what a thread is at: whoever takes the pod down waits for that.
+/// A refresh in progress. Dropping this ends it, except for what a thread is doing: taking down the pod waits for that.
 pub(super) struct Refresh(JoinHandle<bool>);
 
 impl Drop for Refresh {
@@ -22,8 +22,8 @@ impl Drop for Refresh {
 }
 
 impl Refresh {
-    /// Waits for the end of a refresh, if one is under way: whether everything is up to date. Losing this future loses
-    /// nothing.
+    /// Waits for the end of the refresh in progress (for ever if there is none), and returns whether everything is up
+    /// to date. Cancel-safe.
     pub(super) async fn over(this: &mut Option<Self>) -> bool {
         let Some(Self(task)) = this else { return std::future::pending().await };
         let is_up_to_date = joined(task).await;
@@ -33,7 +33,7 @@ impl Refresh {
 }
 
 impl<R: Runtime + ImageStore> Actor<R> {
-    /// Has the files of volumes brought up to date, unless that is under way: then it is done again after that.
+    /// Starts to update the files of volumes, unless a refresh is in progress: then they are updated again after it.
     pub(super) fn begin_refresh(&mut self, pod: &Arc<Pod>, status: &PodStatus) {
         if self.refresh.is_some() {
             return;

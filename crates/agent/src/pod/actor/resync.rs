@@ -1,15 +1,15 @@
-//! When a pod of which nothing is heard is looked at again. Pure.
+//! When a pod without any news is looked at again. Pure.
 
 use std::time::Duration;
 
 use pleg::Stamp;
 
-/// In how many parts the time between two looks is cut. Who is due in one part is looked at at its end, together with the others:
-/// on a node at rest, to wake up costs more than to look.
+/// Into how many parts the time between two looks is divided. All pods that are due within one part are looked at
+/// together at its end: on an idle node, waking up costs more than looking.
 const PARTS: u32 = 16;
 
-/// Half of the time later at most, as far as `chance` (0 to 1) says: so that pods that were made together are not looked at
-/// together for ever.
+/// Returns when to look next: after `resync`, plus up to half of that again as `chance` (0 to 1) says, so that pods
+/// that were created together are not looked at together for ever.
 pub(super) fn next(now: Stamp, resync: Duration, chance: f64) -> Stamp {
     let due = now.plus(resync + resync.mul_f64(0.5 * chance)).as_nanos();
     let part = u64::try_from((resync / PARTS).as_nanos()).unwrap_or(u64::MAX).max(1);

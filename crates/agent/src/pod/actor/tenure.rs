@@ -1,4 +1,4 @@
-//! For how long a pod is kept running, and until when it may be.
+//! How long a pod has been kept running, and until when it may be.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use pleg::{Now, Stamp};
 
-/// For how long a pod is kept running.
+/// How long a pod has been kept running.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tenure {
     /// Since when, by this agent.
     since: Option<Stamp>,
-    /// For how long before this agent came.
+    /// For how long before this agent.
     before: Duration,
 }
 
 impl Tenure {
-    /// The pod was started at that time, by an agent before this one.
+    /// Notes that the pod was started at that time, by an earlier agent.
     pub(super) fn began(&mut self, started: Timestamp, now: Now) {
         let nanos = i128::from(now.wall.0) - started.as_nanosecond();
         self.before = Duration::from_nanos(u64::try_from(nanos).unwrap_or(0));
     }
 
-    /// From now on the pod is kept running; whether it was not before.
+    /// Notes that the pod is kept running from now on; returns whether it was not before.
     pub(super) fn begin(&mut self, now: Stamp) -> bool {
         let is_new = self.since.is_none();
         self.since.get_or_insert(now);
@@ -34,7 +34,7 @@ impl Tenure {
         self.since.is_some()
     }
 
-    /// Until when the pod may run, if it may not run for ever.
+    /// Until when the pod may run; `None` if that is unlimited.
     pub(super) fn deadline(&self, pod: &Pod) -> Option<Stamp> {
         let seconds = pod.spec.as_ref()?.active_deadline_seconds?;
         let granted = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
@@ -46,7 +46,7 @@ impl Tenure {
         self.deadline(pod).is_some_and(|deadline| now >= deadline)
     }
 
-    /// This moment, or the end of the pod's time if that comes first.
+    /// Returns `moment`, or the end of the pod's time if that comes first.
     pub(super) fn no_later(&self, moment: Stamp, pod: &Pod) -> Stamp {
         self.deadline(pod).map_or(moment, |deadline| deadline.min(moment))
     }
@@ -71,7 +71,7 @@ mod tests {
         limited.spec.as_mut().unwrap().active_deadline_seconds = Some(100);
         let free = testkit::pod("Always", &[], &["c"]);
         let wall = |seconds: i64| Now { stamp: at(0), wall: UnixNanos(seconds * 1_000_000_000) };
-        // what the clock says when the agent comes, of a pod that was started at 1000 → until when it may run
+        // the time when the agent starts, for a pod that was started at 1000 → until when it may run
         for (clock, wanted) in [(1000, 107), (1060, 47), (1100, 7), (2000, 7), (900, 107)] {
             let mut tenure = Tenure::default();
             tenure.began(Timestamp::from_second(1000).unwrap(), wall(clock));

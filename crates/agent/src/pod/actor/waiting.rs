@@ -1,4 +1,4 @@
-//! A pod that may not begin before another of its name is gone says so, if that takes long, and what that one waits for.
+//! A pod that may not start before another of its name is gone: if that takes long, it reports what it waits for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::runtime::{ImageStore, Runtime};
 /// Most pods are gone sooner.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// Then it is told so often, in case that something else keeps it.
+/// How often it is reported after that, since the reason may change.
 const AGAIN: Duration = Duration::from_secs(60);
 
 impl<R: Runtime + ImageStore> Actor<R> {
@@ -20,7 +20,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
         let now = self.tools.clock.stamp();
         let Some(before) = self.board.find(|view| is_before(pod, view)) else {
             self.publish_again();
-            // Whoever is in the way may not have begun to end yet.
+            // The pod in the way may not have begun to end yet.
             return Next::Idle(Some(now.plus(FIRST)));
         };
         let due = *self.tell_of_wait.get_or_insert_with(|| now.plus(FIRST));
@@ -33,7 +33,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
     }
 }
 
-/// Whether that is a pod of the same name, on its way out.
+/// Whether `view` is a pod of the same name that is on its way out.
 fn is_before(pod: &Pod, view: &PodView) -> bool {
     let (one, other) = (&view.pod.metadata, &pod.metadata);
     matches!(view.stage, Stage::Terminating | Stage::Terminated)

@@ -64,7 +64,7 @@ pub(crate) struct ContainerParts<'a> {
     pub(crate) users: Option<IdRange>,
 }
 
-/// What the runtime makes a container from.
+/// Returns what the runtime makes a container from.
 pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::ContainerConfig, ConfigError> {
     let ContainerParts { pod, container, restart_count, image, environment, mounts, machine, .. } = *parts;
     let mounts: Result<Vec<v1::Mount>, ConfigError> =
@@ -108,7 +108,7 @@ pub(crate) fn container_config(parts: &ContainerParts<'_>) -> Result<v1::Contain
     })
 }
 
-/// What a later agent needs to know to end the container, even if its manifest is gone.
+/// Returns what a later agent needs to know to end the container, even if its manifest is gone.
 fn annotations(
     pod: &Pod,
     container: &Container,
@@ -152,7 +152,7 @@ fn mount(
         selinux_relabel: mount.selinux_relabel,
         propagation: propagation.into(),
         recursive_read_only,
-        // Files keep their owners on the host; the container sees those that it knows.
+        // Files keep their owners on the host; the container sees those that are mapped.
         uid_mappings: users.map(security::id_mapping).into_iter().collect(),
         gid_mappings: users.map(security::id_mapping).into_iter().collect(),
         ..v1::Mount::default()

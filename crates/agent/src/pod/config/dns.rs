@@ -1,4 +1,4 @@
-//! Which name servers a pod asks.
+//! The name servers of a pod.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,7 +14,7 @@ const MOST_SERVERS: usize = 3;
 const MOST_SEARCHES: usize = 32;
 const LONGEST_SEARCH: usize = 253;
 const LONGEST_SEARCH_LINE: usize = 2048;
-/// So that names of services are tried with the search list first.
+/// Makes resolvers try the search list first for names of services.
 const CLUSTER_OPTION: &str = "ndots:5";
 
 /// How the host itself resolves names.
@@ -26,7 +26,7 @@ pub(crate) struct HostDns {
 }
 
 impl HostDns {
-    /// Reads the text of `resolv.conf`: servers add up, the last `search` counts, of an option the last value.
+    /// Reads the text of `resolv.conf`: servers add up, the last `search` counts, and the last value of each option.
     fn read(resolv_conf: &str) -> Self {
         let mut dns = Self::default();
         for line in resolv_conf.lines() {
@@ -46,7 +46,8 @@ impl HostDns {
         dns
     }
 
-    /// Nothing of the host's: whoever asks, asks himself, over the families that the node has, and in vain.
+    /// Returns settings that take nothing from the host: a pod asks itself, over the address families of the node, in
+    /// vain.
     fn nobody(host_ips: &[IpAddr]) -> Self {
         let mut servers = Vec::new();
         for ip in host_ips {
@@ -59,12 +60,13 @@ impl HostDns {
     }
 }
 
-/// What a node tells its pods about names.
+/// What a node tells its pods about name resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDns {
-    /// The file that says how the host resolves names, or what pods are to have in its place. Without a name: nobody is asked.
+    /// The file that says how the host resolves names, or what pods are to have in its place. If it is empty, pods ask
+    /// no name servers.
     pub resolv_conf: PathBuf,
-    /// The name servers of the cluster; none without one.
+    /// The name servers of the cluster; empty without one.
     pub cluster_servers: Vec<String>,
     /// The domain of the cluster, like `cluster.local`.
     pub cluster_domain: String,
@@ -80,7 +82,7 @@ impl Default for NodeDns {
 }
 
 impl NodeDns {
-    /// What the file says now: it changes with the networks that the host is in.
+    /// Reads what the file says now: it changes with the networks that the host is in.
     pub(crate) fn host(&self) -> io::Result<HostDns> {
         if self.asks_nobody() {
             return Ok(HostDns::default());
@@ -94,22 +96,22 @@ impl NodeDns {
     }
 }
 
-/// What the runtime is told, and what the pod is told about that.
+/// The DNS settings of a pod for the runtime, and the warnings about them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PodDns {
-    /// Nothing means: as the host does.
+    /// `None` means the same as on the host.
     pub(crate) config: Option<v1::DnsConfig>,
-    /// Warnings, by reason and message.
+    /// Warnings: a reason and a message each.
     pub(crate) warnings: Vec<(&'static str, String)>,
 }
 
-/// Whose name servers a pod asks first.
+/// The origin of the name servers that a pod asks first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Its,
     Hosts,
     Clusters,
-    /// Those of the host, in the place of a cluster's.
+    /// Those of the host, since there are none of a cluster.
     HostsForWant,
 }
 
@@ -124,7 +126,7 @@ fn whose(pod: &Pod, node: &NodeDns) -> Whose {
     }
 }
 
-/// Whether it must be known how the host resolves names to say how the pod does.
+/// Whether the settings of the pod depend on how the host resolves names.
 pub(crate) fn depends_on_host(pod: &Pod, node: &NodeDns) -> bool {
     match whose(pod, node) {
         Whose::Its => false,
@@ -133,13 +135,13 @@ pub(crate) fn depends_on_host(pod: &Pod, node: &NodeDns) -> bool {
     }
 }
 
-/// Whether the pod has just what the runtime copies for it.
+/// Whether the pod has exactly what the runtime copies for it.
 fn is_copied(pod: &Pod, node: &NodeDns) -> bool {
     let adds = pod.spec.as_ref().is_some_and(|spec| spec.dns_config.is_some());
     !adds && node.resolv_conf == Path::new(USUAL)
 }
 
-/// Which name servers a pod asks. `host` counts only if it [depends on it](depends_on_host).
+/// Returns the DNS settings of a pod. `host` counts only if it [depends on it](depends_on_host).
 pub(crate) fn of_pod(pod: &Pod, node: &NodeDns, host_ips: &[IpAddr], host: HostDns) -> PodDns {
     let Some(spec) = pod.spec.as_ref() else { return PodDns::default() };
     let own = spec.dns_config.as_ref();
@@ -200,7 +202,7 @@ fn of_cluster(pod: &Pod, node: &NodeDns, host: &HostDns) -> HostDns {
     HostDns { servers: node.cluster_servers.clone(), searches, options: vec![CLUSTER_OPTION.to_owned()] }
 }
 
-/// Leaves out what is too long for a resolver, from the end. Whether there was any.
+/// Removes what is too long for a resolver, from the end. Returns whether there was any.
 fn cut_searches(searches: &mut Vec<String>) -> bool {
     let before = searches.len();
     searches.retain(|search| search.len() <= LONGEST_SEARCH);
@@ -219,7 +221,7 @@ fn append_new(all: &mut Vec<String>, more: &[String]) {
     }
 }
 
-/// Of options with one name the last one counts.
+/// Keeps the last one of options with the same name.
 fn last_of_each(options: Vec<String>) -> Vec<String> {
     let mut names = BTreeSet::new();
     let name = |option: &str| option.split(':').next().unwrap_or_default().to_owned();
@@ -273,7 +275,7 @@ mod tests {
     }
 
     fn told_on(pod: &Pod, node: &NodeDns, ips: &[&str]) -> String {
-        // Only who depends on the host is told how the host does it.
+        // The host's settings are read only for a pod that depends on them.
         let host = match depends_on_host(pod, node) {
             true if node.asks_nobody() => node.host().unwrap(),
             true => HostDns::read(HOST),
@@ -377,7 +379,7 @@ mod tests {
             (1, numbered(33, 4), (1, 32), 1),
             (1, numbered(2, 253), (1, 2), 0),
             (1, numbered(2, 254), (1, 0), 1),
-            // Eight of them and the spaces between are 2031 characters, nine are 2285.
+            // Eight of them with the spaces in between are 2031 characters, nine are 2285.
             (1, numbered(8, 253), (1, 8), 0),
             (1, numbered(9, 253), (1, 8), 1),
             (4, numbered(40, 100), (3, 20), 2),
@@ -411,7 +413,7 @@ mod tests {
         for (options, wanted) in table {
             assert_eq!(of(options), wanted, "{options:?}");
         }
-        // As many as a manifest may have: this would take minutes if each were compared with all.
+        // As many as a manifest may have: this would take minutes if each were compared with all others.
         let many: Vec<String> = (0..100_000).map(|n| format!("option{n}:{n}")).collect();
         assert_eq!(last_of_each(many.clone()), many);
     }

@@ -16,11 +16,11 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 ";
 
-/// What a pod reaches itself by that has no address: on a runtime without a network it has its loopback device, and its name and
-/// aliases are looked up all the same.
+/// The address by which a pod without addresses reaches itself: on a runtime without a network it has its loopback
+/// device, and its name and aliases are looked up all the same.
 const SELF: &[IpAddr] = &[IpAddr::V4(Ipv4Addr::LOCALHOST)];
 
-/// The text of the file. What is the host's stays as it is, in whatever encoding.
+/// Returns the text of the file. The host's part stays as it is, in whatever encoding.
 pub(crate) fn hosts_file(pod: &Pod, ips: &[IpAddr], of_host: &[u8], cluster_domain: &str) -> Vec<u8> {
     let mut text = if spec::uses_host_network(pod) {
         [b"# Kubernetes-managed hosts file (host network).\n", of_host].concat()

@@ -1,5 +1,5 @@
-//! What the runtime is told to make: sandbox and container configurations, as the kubelet writes them, so that its tools
-//! see what they expect. Pure: everything that has to be read or made is an argument.
+//! What the runtime is asked to make: sandbox and container configurations as the kubelet writes them, so that its
+//! tools see what they expect. Pure: everything that has to be read or made is an argument.
 
 mod container;
 mod dns;

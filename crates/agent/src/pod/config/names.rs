@@ -1,4 +1,4 @@
-//! Names that the kubelet gives to things of a pod: log folders and files, host names.
+//! Names that the kubelet gives to parts of a pod: log folders and files, host names.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::pod::spec;
 
-/// `<root>/<namespace>_<name>_<uid>`.
+/// Returns `<root>/<namespace>_<name>_<uid>`.
 pub(crate) fn log_directory(root: &Path, pod: &Pod) -> PathBuf {
     root.join(format!("{}_{}_{}", spec::namespace(pod), spec::name(pod), spec::uid(pod)))
 }
@@ -25,19 +25,19 @@ impl LogName {
         number.parse().ok().filter(|_| is_log).map(|restart_count| Self { restart_count })
     }
 
-    /// Where it is, below the pod's log folder.
+    /// Returns its path below the pod's log folder.
     pub(crate) fn path(self, container: &str) -> String {
         format!("{container}/{}.log", self.restart_count)
     }
 }
 
-/// The longest name that a machine may have.
+/// The longest host name.
 const LONGEST_HOST_NAME: usize = 63;
 
-/// The longest that Linux can keep.
+/// The longest host name that Linux can store.
 const LONGEST_KERNEL_NAME: usize = 64;
 
-/// What the pod calls itself, in two parts.
+/// The host name of a pod, in two parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostName {
     /// Empty on the host's network, where it has the host's name.
@@ -46,7 +46,7 @@ pub(crate) struct HostName {
     pub(crate) domain: Option<String>,
 }
 
-/// The pod wants to be called by a name that no machine can have.
+/// The error that the name the pod asks for is too long for the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "failed to construct FQDN from pod hostname and cluster domain, FQDN {name} is too long ({LONGEST_KERNEL_NAME} characters is the max, {} characters requested)", .name.len()
@@ -72,7 +72,7 @@ impl HostName {
         Self { name: shortened(&name), domain }
     }
 
-    /// What the pod's own kernel namespace is called: with the domain if the pod asks for that.
+    /// Returns the host name in the pod's own kernel namespace: with the domain if the pod asks for that.
     pub(crate) fn for_kernel(&self, pod: &Pod) -> Result<String, NameTooLong> {
         let in_full = pod.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn) == Some(true);
         match &self.domain {
@@ -116,7 +116,7 @@ mod tests {
     fn host_names_as_the_manifest_wants_them() {
         let long = "a".repeat(61);
         let cut = format!("{long}-.-tail");
-        // Hostname, override, subdomain, in full; the name, the domain, what the kernel is told.
+        // hostname, override, subdomain, in full; the name, the domain, the name in the kernel
         type Row<'a> = (&'a str, &'a str, &'a str, bool, &'a str, Option<&'a str>, Result<&'a str, usize>);
         let domain = "sub.default.svc.cluster.local";
         let table: [Row<'_>; 8] = [

@@ -1,4 +1,4 @@
-//! What a container may use, in the runtime's units.
+//! The resources of a container, in the runtime's units.
 
 use std::cmp::max;
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use crate::pod::resize::Resource;
 use crate::pod::{demand, spec};
 use crate::resource::{self, Quantity};
 
-/// The class of pods that a node cannot do without.
+/// The priority class of pods that a node cannot do without.
 pub(crate) const NODE_CRITICAL: &str = "system-node-critical";
 
 const LEAST_SHARES: i64 = 2;
@@ -23,17 +23,17 @@ const LEAST_QUOTA: i64 = 1_000;
 pub struct Machine {
     /// All memory, in bytes.
     pub memory: i64,
-    /// Whether it has one hierarchy of control groups, the second version.
+    /// Whether it has the unified hierarchy of control groups (version 2).
     pub unified_cgroups: bool,
     /// Whether its control groups can limit swap.
     pub swap_accounting: bool,
     /// The sizes of huge pages that its control groups count, in bytes.
     pub huge_page_sizes: Vec<i64>,
-    /// Whether limits of cpu hold even while nobody else wants it.
+    /// Whether cpu limits hold even while nothing else needs the cpu.
     pub cpu_quota: bool,
-    /// The time in which such a limit is used up, in microseconds.
+    /// The period of such a limit, in microseconds.
     pub cpu_period: i64,
-    /// Whether the kernel ends a single process where a container runs out of memory, not all of it.
+    /// Whether the kernel ends a single process when a container runs out of memory, not the whole container.
     pub single_process_oom_kill: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for Machine {
     }
 }
 
-/// How much a pod can count on.
+/// The quality of service class of a pod: how much it can count on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QosClass {
     Guaranteed,
@@ -60,7 +60,7 @@ pub(crate) enum QosClass {
 }
 
 impl QosClass {
-    /// The API's word for it.
+    /// The API's name for it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Guaranteed => "Guaranteed",
@@ -70,7 +70,7 @@ impl QosClass {
     }
 }
 
-/// A limit of nothing is none.
+/// Returns a limit; a limit of zero is none.
 fn limit(resources: Option<&ResourceRequirements>, name: &str) -> Option<Quantity> {
     resource::limit(resources, name).filter(|amount| !amount.is_zero())
 }
@@ -79,13 +79,14 @@ fn request(resources: Option<&ResourceRequirements>, name: &str) -> Option<Quant
     resource::request(resources, name).filter(|amount| !amount.is_zero())
 }
 
-/// What a container may use of a resource: its own limit, else that of its pod, which holds for all of it in any case.
+/// Returns how much of a resource a container may use: its own limit, else that of its pod, which always limits the pod
+/// as a whole.
 fn effective_limit(pod: &Pod, container: &Container, name: &str) -> Option<Quantity> {
     limit(container.resources.as_ref(), name).or_else(|| limit(demand::own(pod), name))
 }
 
-/// The class of a pod, by what it asks for itself, else by what its containers do. What is not asked for is not what may be
-/// used: the defaults of a manifest have copied limits to requests where it says nothing of them.
+/// Returns the class of a pod, by what it requests itself, else by what its containers request. A missing request does
+/// not stand for the limit here: the defaults of a manifest have already copied limits to missing requests.
 pub(crate) fn qos_class(pod: &Pod) -> QosClass {
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let all: Vec<Option<&ResourceRequirements>> = match of_pod {
@@ -108,7 +109,7 @@ pub(crate) fn qos_class(pod: &Pod) -> QosClass {
     }
 }
 
-/// Who the kernel ends first when memory is short.
+/// Returns the OOM score, which decides what the kernel ends first when memory is short.
 fn oom_score(pod: &Pod, container: &Container, node_memory: i64) -> i64 {
     let class = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref());
     if class == Some(NODE_CRITICAL) {
@@ -126,7 +127,7 @@ fn oom_score(pod: &Pod, container: &Container, node_memory: i64) -> i64 {
                 .iter()
                 .any(|init| init.name == container.name && spec::is_sidecar(init));
             let score = if is_sidecar {
-                // Those that it serves must not outlive it.
+                // The containers that it serves must not outlive it.
                 let least = spec::containers(pod).iter().map(memory_request).min().unwrap_or(0);
                 own.min(score(least))
             } else {
@@ -144,7 +145,7 @@ fn memory_request(container: &Container) -> i64 {
     request(container.resources.as_ref(), "memory").map_or(0, Quantity::units)
 }
 
-/// What the pod asks for beyond what its containers do, for each of them: also for those that end before others begin.
+/// What the pod requests beyond its containers, divided among all of them: even those that end before others start.
 fn unclaimed_memory(pod: &Pod) -> i64 {
     let Some(of_pod) = request(demand::own(pod), "memory") else { return 0 };
     let claimed = demand::requests_of_containers(pod).get("memory").map_or(0, |amount| amount.units());
@@ -152,7 +153,7 @@ fn unclaimed_memory(pod: &Pod) -> i64 {
     (of_pod.units() - claimed).max(0) / count
 }
 
-/// The weight of so many millicores against others.
+/// Returns the weight of this many millicores relative to others.
 pub(crate) fn shares(milli: i64) -> i64 {
     if milli <= 0 {
         LEAST_SHARES
@@ -161,7 +162,7 @@ pub(crate) fn shares(milli: i64) -> i64 {
     }
 }
 
-/// The time of cpu that so many millicores are in a period; nothing where there is no limit.
+/// Returns the cpu time in a period that this many millicores are; `None` where there is no limit.
 fn quota(milli: i64, machine: &Machine) -> Option<i64> {
     let time = milli.saturating_mul(machine.cpu_period) / 1000;
     (milli > 0 && machine.cpu_quota).then(|| time.max(LEAST_QUOTA))
@@ -174,7 +175,7 @@ pub(super) fn of_container(
     machine: &Machine,
 ) -> v1::LinuxContainerResources {
     let cpu_limit = effective_limit(pod, container, "cpu").map_or(0, Quantity::millis);
-    // One that asks for nothing, by name, has the least; one that says nothing asks for its limit.
+    // A container that explicitly requests zero gets the minimum; one without a request is taken to request its limit.
     let cpu_request = resource::request(container.resources.as_ref(), "cpu");
     let memory = effective_limit(pod, container, "memory").map_or(0, Quantity::units);
     v1::LinuxContainerResources {
@@ -182,7 +183,7 @@ pub(super) fn of_container(
         cpu_quota: quota(cpu_limit, machine).unwrap_or(if machine.cpu_quota { 0 } else { NO_QUOTA }),
         cpu_shares: shares(cpu_request.map_or(cpu_limit, Quantity::millis)),
         memory_limit_in_bytes: memory,
-        // Of the first version swap is limited together with memory, so no limit of one is no limit of both.
+        // In version 1, swap is limited together with memory, so without a limit for memory there is none for both.
         memory_swap_limit_in_bytes: match machine {
             Machine { swap_accounting: true, unified_cgroups: false, .. } => memory,
             _ => 0,
@@ -197,8 +198,8 @@ pub(super) fn of_container(
 const NO_QUOTA: i64 = -1;
 const NO_LIMIT: i64 = -1;
 
-/// What the runtime is told of one resource of a container that runs. Nothing leaves things as they are, so a limit that is
-/// gone is said to be.
+/// Returns the update of one resource for a running container. Omitted values stay as they are, so a limit that was
+/// removed is set explicitly.
 pub(crate) fn resized(
     pod: &Pod,
     container: &Container,
@@ -236,20 +237,21 @@ fn unified(machine: &Machine) -> HashMap<String, String> {
         files.insert("memory.oom.group".to_owned(), "1".to_owned());
     }
     if machine.unified_cgroups && machine.swap_accounting {
-        // As under a kubelet: pods of files are critical, and what is critical does not swap.
+        // As under a kubelet: pods from files are critical, and critical pods do not swap.
         files.insert("memory.swap.max".to_owned(), "0".to_owned());
     }
     files
 }
 
-/// Every size that the machine counts, with no pages where neither the container nor its pod asks for any.
+/// Returns every page size that the machine counts, with zero pages where neither the container nor its pod has a
+/// limit.
 fn huge_pages(pod: &Pod, container: &Container, machine: &Machine) -> Vec<v1::HugepageLimit> {
     let limits = [demand::own(pod), container.resources.as_ref()];
     let limits = limits.into_iter().filter_map(|resources| resources?.limits.as_ref());
     let mut pages: BTreeMap<i64, i64> = machine.huge_page_sizes.iter().map(|size| (*size, 0)).collect();
     for (name, wire) in limits.flatten() {
         let Some(size) = name.strip_prefix("hugepages-") else { continue };
-        // Amounts and sizes that cannot be read were refused with their manifest.
+        // Amounts and sizes that cannot be read were rejected with their manifest.
         if let (Ok(size), Ok(amount)) = (size.parse::<Quantity>(), Quantity::of(wire)) {
             pages.insert(size.units(), amount.units());
         }
@@ -261,24 +263,24 @@ fn huge_pages(pod: &Pod, container: &Container, machine: &Machine) -> Vec<v1::Hu
     pages.into_iter().map(limit).collect()
 }
 
-/// The size of a page as the kernel writes it: `64KB`, `2MB`, `1GB`.
+/// Formats the size of a page as the kernel writes it: `64KB`, `2MB`, `1GB`.
 fn page_size(bytes: i64) -> String {
     let units = [(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
     let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
     unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
-/// What a pod as a whole may use: the values of its control group.
+/// The resources of a pod as a whole: the values of its control group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PodAmounts {
     pub(crate) cpu_shares: i64,
-    /// Time of cpu in a period, in microseconds.
+    /// The cpu time in a period, in microseconds.
     pub(crate) cpu_quota: Option<i64>,
     pub(crate) memory: Option<i64>,
 }
 
 impl PodAmounts {
-    /// The larger of both, of each. No limit is the largest.
+    /// Returns the larger value of each; no limit is the largest.
     pub(crate) fn or_more(&self, other: &Self) -> Self {
         let larger = |one: Option<i64>, other: Option<i64>| Some(max(one?, other?));
         Self {
@@ -289,12 +291,12 @@ impl PodAmounts {
     }
 }
 
-/// What a pod as a whole may use.
+/// Returns the resources of a pod as a whole.
 pub(crate) fn of_pod(pod: &Pod, machine: &Machine) -> PodAmounts {
     let (requests, limits) = (demand::requests(pod), demand::limits(pod));
     let of = |amounts: &demand::Amounts, name: &str| amounts.get(name).copied().unwrap_or(Quantity::ZERO);
     let class = qos_class(pod);
-    // A limit of some of its containers is no limit of the pod.
+    // Limits of only some of its containers do not limit the pod.
     let holds = |name: &str| match class {
         QosClass::Guaranteed => true,
         QosClass::Burstable => demand::declares_limit(pod, name),
@@ -310,7 +312,7 @@ pub(crate) fn of_pod(pod: &Pod, machine: &Machine) -> PodAmounts {
     }
 }
 
-/// What a sandbox is told about its pod: what its containers may use together, and what it takes besides.
+/// Returns what a sandbox is told about its pod: what its containers may use together, and its overhead.
 pub(crate) fn of_sandbox(
     pod: &Pod,
     machine: &Machine,

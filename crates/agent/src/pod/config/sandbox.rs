@@ -24,11 +24,11 @@ pub(crate) struct SandboxParts<'a> {
     pub(crate) hostname: String,
     pub(crate) dns_config: Option<v1::DnsConfig>,
     pub(crate) machine: &'a Machine,
-    /// The control group of the pod; the runtime's own choice, if none is given.
+    /// The control group of the pod; `None` lets the runtime choose.
     pub(crate) cgroup: Option<String>,
 }
 
-/// What the runtime makes a sandbox from.
+/// Returns what the runtime makes a sandbox from.
 pub(crate) fn sandbox_config(parts: SandboxParts<'_>) -> v1::PodSandboxConfig {
     let SandboxParts { pod, attempt, users, logs, hostname, dns_config, machine, cgroup } = parts;
     let (resources, overhead) = resources::of_sandbox(pod, machine);
@@ -70,7 +70,7 @@ fn pod_labels(pod: &Pod) -> std::collections::HashMap<String, String> {
     own.chain(identity_labels(pod)).collect()
 }
 
-/// The labels by which everybody recognises what belongs to a pod.
+/// The labels that identify what belongs to a pod.
 pub(super) fn identity_labels(pod: &Pod) -> [(String, String); 3] {
     [
         (labels::POD_NAME.to_owned(), spec::name(pod).to_owned()),

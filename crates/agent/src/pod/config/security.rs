@@ -1,4 +1,4 @@
-//! Who a container runs as, and what it may do.
+//! The users that a container runs as, and what it may do.
 
 use std::path::PathBuf;
 
@@ -34,17 +34,17 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 /// What the node adds to what pods ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecuritySettings {
-    /// Where system call filters are that pods have by name.
+    /// The folder of the seccomp profiles that pods refer to by name.
     pub seccomp_folder: PathBuf,
-    /// Whether containers that ask for no filter of system calls get the runtime's.
+    /// Whether containers that ask for no seccomp profile get the runtime's default.
     pub seccomp_default: bool,
-    /// Hidden from containers on this machine, beside what is hidden everywhere.
+    /// Paths hidden from containers on this machine, in addition to those that are hidden everywhere.
     pub hidden_paths: Vec<String>,
     /// Whether the kernel has `SELinux`: without it, labels have no effect.
     pub selinux: bool,
 }
 
-/// Whether anything of a pod asks for an `SELinux` label.
+/// Whether anything in a pod asks for an `SELinux` label.
 pub(crate) fn asks_for_selinux(pod: &Pod) -> bool {
     let of_container = |container: &Container| {
         container.security_context.as_ref().is_some_and(|context| context.se_linux_options.is_some())
@@ -57,7 +57,7 @@ fn of_pod(pod: &Pod) -> Option<&PodSecurityContext> {
     pod.spec.as_ref()?.security_context.as_ref()
 }
 
-/// Which namespaces the containers of a pod share with whom.
+/// Returns which namespaces the containers of a pod share, and with what.
 pub(super) fn namespaces(pod: &Pod, users: Option<IdRange>) -> v1::NamespaceOption {
     let spec = pod.spec.as_ref();
     let is_set = |value: Option<bool>| value.unwrap_or(false);
@@ -80,12 +80,12 @@ pub(super) fn namespaces(pod: &Pod, users: Option<IdRange>) -> v1::NamespaceOpti
     }
 }
 
-/// Root of the pod is the first of its ids on the host.
+/// Maps root of the pod to the first of its ids on the host.
 pub(super) fn id_mapping(users: IdRange) -> v1::IdMapping {
     v1::IdMapping { host_id: users.first, container_id: 0, length: users.length }
 }
 
-/// The security of a sandbox.
+/// Returns the security settings of a sandbox.
 pub(super) fn of_sandbox(pod: &Pod, users: Option<IdRange>) -> v1::LinuxSandboxSecurityContext {
     let context = of_pod(pod);
     let is_privileged = |container: &Container| {
@@ -108,7 +108,7 @@ pub(super) fn of_sandbox(pod: &Pod, users: Option<IdRange>) -> v1::LinuxSandboxS
     }
 }
 
-/// The security of a container: the pod's, overridden field by field by its own.
+/// Returns the security settings of a container: the pod's, overridden field by field by its own.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
@@ -152,7 +152,7 @@ pub(super) fn of_container(
         readonly_paths: paths(&READ_ONLY, &[]),
         seccomp: Some(seccomp(own, of_pod, settings)),
         apparmor: app_armor_profile.as_deref().map(app_armor),
-        // Older runtimes know only this.
+        // Older runtimes know only this field.
         apparmor_profile: app_armor_profile.as_deref().map(deprecated_app_armor).unwrap_or_default(),
         ..v1::LinuxContainerSecurityContext::default()
     })

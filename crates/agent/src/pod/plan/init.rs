@@ -1,6 +1,6 @@
 //! How far a pod is initialised, and which init containers and sidecars to start or end for it.
 //!
-//! The walk goes from the last init container to the first: the last one of which anything is known tells where the
+//! The walk goes from the last init container to the first: the last one that anything is known of shows how far the
 //! pod is. Sidecars before it are kept alive; the others have had their turn.
 
 use k8s_openapi::api::core::v1::Container;
@@ -16,7 +16,7 @@ use crate::pod::restart::init_exit_code;
 use crate::pod::spec::{self, RestartPolicy};
 use crate::probe::Verdict;
 
-/// What init containers call for.
+/// What to do for the init containers.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     /// Whether the containers may start.
@@ -24,15 +24,15 @@ pub(super) struct Decision {
     pub(super) kills: Vec<Kill>,
     /// In the order of the spec.
     pub(super) starts: Vec<Start>,
-    /// Those that go on running, with other resources.
+    /// Those that keep running, with other resources.
     pub(super) resized: Vec<ContainerId>,
 }
 
-/// `None`: initialisation has failed for good, and the pod ends.
+/// Decides what to do; `None` if initialisation has failed for good, and the pod ends.
 pub(super) fn decide(inputs: Inputs<'_>) -> Option<Decision> {
     let Inputs { pod, status, .. } = inputs;
     let init = spec::init_containers(pod);
-    // One that exited may have run before another start of this sandbox's init containers, and proves nothing.
+    // One that has exited may have run before another start of this sandbox's init containers, and proves nothing.
     let has_begun = spec::containers(pod).iter().any(|container| {
         status.newest(&container.name).is_some_and(|newest| {
             is_in_active_sandbox(status, newest)
@@ -66,7 +66,7 @@ pub(super) fn decide(inputs: Inputs<'_>) -> Option<Decision> {
 }
 
 enum Step {
-    /// It tells nothing about how far the pod is.
+    /// It shows nothing about how far the pod is.
     Unseen,
     /// The pod got at least this far.
     Seen,
@@ -83,7 +83,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// An init container that runs once.
+    /// Handles an init container that runs once.
     fn once(&mut self, index: usize, container: &Container, newest: Option<&ContainerStatus>) -> Step {
         let Some(newest) = newest else { return Step::Unseen };
         if self.has_seen_later {
@@ -110,7 +110,7 @@ impl Walk<'_> {
         Step::Seen
     }
 
-    /// An init container that stays.
+    /// Handles a sidecar.
     fn sidecar(&mut self, index: usize, container: &Container, newest: Option<&ContainerStatus>) -> Step {
         let Some(newest) = newest else {
             if self.has_seen_later {
@@ -155,14 +155,14 @@ impl Walk<'_> {
         self.resize_in_place(container, running);
     }
 
-    /// One that runs once is never started anew for other resources: it might have done half its work.
+    /// Resizes a container that runs once. It is never restarted for other resources: it might have done half its work.
     fn resize_in_place(&mut self, container: &Container, running: &ContainerStatus) {
         if resize_need(self.inputs, container, running) != Need::Nothing {
             self.decision.resized.push(running.id.clone());
         }
     }
 
-    /// It has done its part: the next one may start, or the containers.
+    /// Moves on after an init container that has done its part: the next one may start, or the containers.
     fn passed(&mut self, index: usize) {
         if Some(index) == self.last {
             self.decision.is_initialised = true;

@@ -1,7 +1,7 @@
 //! What to do about a pod, given what it should be and what the runtime says it is.
 //!
-//! A pure function over values: it holds every rule about sandboxes, init containers, sidecars and restarts, and asks
-//! nobody. Waiting (back-off) is not its business: it says what should run, and whoever starts it says when.
+//! A pure function over values: it holds every rule about sandboxes, init containers, sidecars and restarts. Back-off
+//! is not its business: it decides what should run, and `act` decides when to start it.
 
 mod init;
 mod sandbox;
@@ -33,11 +33,11 @@ pub(crate) struct Inputs<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) status: &'a PodStatus,
     pub(crate) verdicts: &'a Verdicts,
-    /// The containers of which it is known that they have ended for good, also if the runtime knows nothing of them any more.
+    /// The containers that are known to have ended for good, even if the runtime no longer knows anything of them.
     pub(crate) over: &'a BTreeSet<String>,
-    /// What it and its containers were given to use.
+    /// The resources that it and its containers were given.
     pub(crate) grants: &'a Grants,
-    /// Those that were ended to be started again.
+    /// The instances that were ended to be started again.
     pub(crate) replaced: &'a Replaced,
     /// What it may use as a whole, by its manifest.
     pub(crate) amounts: &'a PodAmounts,
@@ -46,12 +46,12 @@ pub(crate) struct Inputs<'a> {
 /// What to do about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Nothing of it has to run any more: end what does and stop its sandboxes.
+    /// Nothing of it has to run any more: end what does, and stop its sandboxes.
     EndPod,
-    /// It needs a new sandbox: end everything, make one, start these in it.
+    /// It needs a new sandbox: end everything, make one, and start these in it.
     Recreate { replacement: Replacement, starts: Vec<Start> },
-    /// A container ended in a way that calls for a fresh start of all: remove these, in this order. As long as that has to
-    /// wait, the others are seen to as ever.
+    /// A container ended in a way that restarts all containers: remove these, in this order. As long as that has to
+    /// wait, `meanwhile` is done for the others.
     RestartAll { cause: Arc<str>, remove: Vec<ContainerId>, meanwhile: Option<Box<Plan>> },
     /// Its sandbox is fine.
     Adjust(Adjustment),
@@ -66,14 +66,13 @@ impl Plan {
         )
     }
 
-    /// Whether what runs goes on, and nothing is started beside it: nobody else sees to its volumes.
+    /// Whether what runs keeps running, and nothing is started beside it: then nothing else updates its volumes.
     pub(crate) fn starts_nothing(&self) -> bool {
         matches!(self, Self::Adjust(Adjustment { starts, .. }) if starts.is_empty())
     }
 }
 
-/// What to do in a sandbox that is fine: end these containers, then start those; then change what others may use. All may be
-/// empty.
+/// What to do in a sandbox that is fine: end these containers, then start those, then resize others. All may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Adjustment {
     pub(crate) sandbox: SandboxId,
@@ -83,8 +82,8 @@ pub(crate) struct Adjustment {
     pub(crate) resize: Option<Resize>,
 }
 
-/// What the pod and its containers may use is not what the manifest says: that of the pod as a whole, and of these containers,
-/// which go on running.
+/// The resources of the pod and its containers differ from the manifest: change those of the pod as a whole, and of
+/// these containers, which keep running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resize(pub(crate) Vec<ContainerId>);
 
@@ -94,7 +93,7 @@ pub(crate) struct Kill {
     pub(crate) id: ContainerId,
     pub(crate) name: Arc<str>,
     pub(crate) reason: KillReason,
-    /// What people are told.
+    /// The message that users see.
     pub(crate) message: String,
 }
 
@@ -102,7 +101,7 @@ pub(crate) struct Kill {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) place: Place,
-    /// One that was made but never started: start that, rather than make another.
+    /// An instance that was made but never started: start that one rather than make another.
     pub(crate) adopt: Option<ContainerId>,
 }
 
@@ -144,11 +143,11 @@ pub(crate) fn lacks_sandbox(inputs: Inputs<'_>) -> bool {
     matches!(sandbox::decide(inputs), sandbox::Decision::Recreate(_))
 }
 
-/// What is to be done otherwise, unless a container asks for a fresh start of all.
+/// Restarts all containers if one of them asks for it, and returns the `usual` plan otherwise.
 fn restart_all(Inputs { pod, status, .. }: Inputs<'_>, usual: Plan) -> Plan {
     let asks = |container: &Container| restart::asks_for_all(container, status.newest(&container.name));
     let Some(cause) = spec::all_containers(pod).find(|container| asks(container)) else { return usual };
-    // Who asked goes last: as long as it is there, the rest is still to be done.
+    // The container that asked goes last: as long as it is there, the rest is still to be done.
     let groups = [
         (spec::containers(pod), false),
         (spec::init_containers(pod), false),
@@ -173,7 +172,7 @@ fn restart_all(Inputs { pod, status, .. }: Inputs<'_>, usual: Plan) -> Plan {
             starts.retain(|start| !waits(start));
             Some(Box::new(Plan::Recreate { replacement, starts }))
         }
-        // It does not end: it begins anew.
+        // The pod does not end: it is restarted.
         Plan::EndPod | Plan::RestartAll { .. } => None,
     };
     Plan::RestartAll { cause: cause.name.as_str().into(), remove, meanwhile }
@@ -185,7 +184,7 @@ fn recreate(inputs: Inputs<'_>, replacement: Replacement) -> Plan {
     if policy == RestartPolicy::Never && replacement.attempt != 0 && !status.containers.is_empty() {
         return Plan::EndPod;
     }
-    // A pod that is always restarted takes a new sandbox for a new beginning, but for work that is done.
+    // A pod that is always restarted starts from the beginning in a new sandbox, except for work that is done.
     let may_be_done = |container: &Container, exit_code| match policy {
         RestartPolicy::Always => {
             RestartPolicy::effective(pod, container) == RestartPolicy::OnFailure && exit_code == 0
@@ -255,7 +254,7 @@ fn adjust(inputs: Inputs<'_>, sandbox: SandboxId, attempt: u32) -> Plan {
     Plan::Adjust(Adjustment { sandbox, attempt, kills, starts, resize })
 }
 
-/// What a container that runs needs to have what the manifest says.
+/// What must be done for a running container to have the resources of the manifest.
 fn resize_need(
     Inputs { pod, grants, .. }: Inputs<'_>,
     container: &Container,
@@ -301,7 +300,7 @@ fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
         return Regular::Kill { kill, restart: true };
     }
     let verdict = verdicts.of(&running.id);
-    // A probe that is no longer wanted may just be saying its last.
+    // A probe that is no longer wanted may still deliver a last verdict.
     if container.liveness_probe.is_some() && verdict.liveness == Some(Verdict::Failure) {
         return failed_probe("liveness", KillReason::LivenessProbe);
     }
@@ -318,7 +317,7 @@ fn decide_regular(inputs: Inputs<'_>, container: &Container) -> Regular {
     }
 }
 
-/// A container that was made in the sandbox of today from the definition of today, and never started.
+/// Returns a container that was made in the current sandbox from the current definition, and never started.
 fn adoptable(Inputs { status, .. }: Inputs<'_>, container: &Container) -> Option<ContainerId> {
     let newest = status.newest(&container.name)?;
     let is_ours = newest.state == ContainerState::Created
@@ -327,8 +326,8 @@ fn adoptable(Inputs { status, .. }: Inputs<'_>, container: &Container) -> Option
     is_ours.then(|| newest.id.clone())
 }
 
-/// What must not go on beside what should: an older instance of a name, one in an older sandbox, a name that is not in the
-/// spec, and, of a name that is about to start, whatever might still run.
+/// Selects what must not keep running beside what should: an older instance of a name, one in an older sandbox, a name
+/// that is not in the spec, and, of a name that is about to start, whatever might still run.
 fn strays(Inputs { pod, status, .. }: Inputs<'_>, starts: &[Start]) -> Vec<Kill> {
     let is_starting =
         |name: &str| starts.iter().any(|start| start.place.of(pod).is_some_and(|own| own.name == name));
@@ -364,7 +363,7 @@ fn is_ephemeral(pod: &Pod, name: &str) -> bool {
     ephemeral.unwrap_or_default().iter().any(|container| container.name == name)
 }
 
-/// Whether an instance is in the sandbox in which the pod runs, and not left in an older one.
+/// Whether an instance is in the sandbox in which the pod runs, and not left over in an older one.
 fn is_in_active_sandbox(status: &PodStatus, instance: &ContainerStatus) -> bool {
     status.active_sandbox().is_some_and(|active| active.id == instance.sandbox)
 }

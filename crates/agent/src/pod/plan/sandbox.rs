@@ -8,9 +8,9 @@ use crate::pod::spec;
 /// A sandbox to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replacement {
-    /// How many the pod had before it.
+    /// How many sandboxes the pod had before it.
     pub(crate) attempt: u32,
-    /// The one that broke and that it takes the place of.
+    /// The broken sandbox that it replaces.
     pub(crate) replaces: Option<SandboxId>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn decide(Inputs { pod, status, .. }: Inputs<'_>) -> Decision {
     if ready > 1 || newest.state != SandboxState::Ready {
         return Decision::Recreate(Replacement { attempt, replaces: Some(newest.id.clone()) });
     }
-    // It is not broken: another is wanted, and nobody is told that it changed.
+    // The old sandbox is not broken: a different one is wanted, and no event says that it changed.
     let is_on_other_network = newest.is_on_host_network.is_some_and(|is_on_host| is_on_host != on_host);
     let has_other_users = newest.has_own_users.is_some_and(|has_own| has_own != spec::has_own_users(pod));
     if is_on_other_network || has_other_users {

@@ -69,7 +69,7 @@ fn planned_with(pod: &Pod, status: &PodStatus, verdicts: &Verdicts, grants: &Gra
     told(pod, &plan(Inputs { pod, status, verdicts, over, grants, replaced, amounts: &amounts }))
 }
 
-/// After these were ended to be started again.
+/// The plan after these instances were ended to be started again.
 fn planned_after(pod: &Pod, status: &PodStatus, ended: &[&str]) -> String {
     let mut replaced = Replaced::default();
     for id in ended {
@@ -83,7 +83,7 @@ fn planned_after(pod: &Pod, status: &PodStatus, ended: &[&str]) -> String {
     told(pod, &plan(Inputs { pod, status, verdicts, over: &over, grants, replaced, amounts: &amounts }))
 }
 
-/// What people are told of those that are ended.
+/// The messages of the containers that are ended.
 fn why_killed(pod: &Pod, status: &PodStatus, verdicts: &Verdicts) -> Vec<String> {
     let amounts = &pod_amounts(pod, &Machine::default());
     let (over, grants, replaced) = (&BTreeSet::new(), &Grants::default(), &Replaced::default());
@@ -340,7 +340,7 @@ fn sidecars_among_init_containers() {
         ("the second failed", "Always", &[("i0", Running), ("i1", Exited(1))], "start i1"),
         ("the second failed", "Never", &[("i0", Running), ("i1", Exited(1))], "end"),
         ("all are done", "Never", &ended, "end"),
-        // Its phase says before that it is over; otherwise these may be of an older sandbox.
+        // Its phase shows before that it is over; otherwise these may be from an older sandbox.
         ("all are done, sidecars too", "Never", &sidecars_ended, "start i0 i2"),
     ];
     for (what, policy, containers, wanted) in table {

@@ -1,4 +1,4 @@
-//! A command in the container: well if it ends with 0.
+//! Runs a command in the container: success if it exits with 0.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Answer, AskError};
 use crate::environment::expand;
 use crate::runtime::{CallFailure, Runtime, output};
 
-/// A runtime that was told to kill the command gets this long to do it and say so.
+/// How much longer a runtime gets to kill a timed-out command and report that.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn ask<R: Runtime>(
@@ -21,7 +21,7 @@ pub(super) async fn ask<R: Runtime>(
 ) -> Result<Answer, AskError> {
     let command = command(container, action);
     let timed_out = || Ok(Answer::Bad(format!("command {:?} timed out", command.join(" "))));
-    // A runtime that does not come back at all must not hold up the commands of others.
+    // A runtime that never answers must not hold up the commands of others.
     let ran = runtime.exec(id, &command, Some(timeout));
     let Ok(ran) = tokio::time::timeout(timeout + PATIENCE, ran).await else { return timed_out() };
     match ran {
@@ -32,14 +32,14 @@ pub(super) async fn ask<R: Runtime>(
     }
 }
 
-/// The command, with what the container's own variables say in place of `$(NAME)`: those that come from elsewhere say
-/// nothing here, as under a kubelet. Names that are not among them stay.
+/// Returns the command, with `$(NAME)` replaced by the container's own variables. As under a kubelet, variables with
+/// values from elsewhere are empty here. References to unknown names stay.
 fn command(container: &Container, action: &ExecAction) -> Vec<String> {
     let lookup = |name: &str| {
         let variable = container.env.iter().flatten().rev().find(|variable| variable.name == name)?;
         Some(variable.value.as_deref().unwrap_or_default())
     };
-    // A word that becomes longer than any program may have stays as it is written.
+    // A word that would become longer than a program can be given stays as it is.
     let expanded = |word: &String| expand(word, lookup).unwrap_or_else(|| word.clone());
     action.command.iter().flatten().map(expanded).collect()
 }

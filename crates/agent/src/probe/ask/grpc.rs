@@ -1,4 +1,4 @@
-//! The gRPC health protocol, without TLS: well if the service is `SERVING`.
+//! The gRPC health protocol, without TLS: success if the service is `SERVING`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use tonic_health::pb::health_client::HealthClient;
 use super::{Answer, AskError};
 use crate::reach::{Address, KUBERNETES};
 
-/// How long after a connection has failed another one is tried: as long as grpc-go waits at first.
+/// How long to wait after a failed connection attempt: the same as grpc-go's initial backoff.
 const REDIAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn ask(
@@ -48,7 +48,8 @@ pub(super) async fn ask(
     })
 }
 
-/// Whoever does not listen may do so in a moment: there is an answer when there is a connection, and not before.
+/// Connects, retrying forever: a server that does not listen yet may do so in a moment, so there is no answer until
+/// there is a connection.
 async fn connected<C, E: fmt::Debug, F: Future<Output = Result<C, E>>>(mut dial: impl FnMut() -> F) -> C {
     loop {
         match dial().await {
@@ -59,7 +60,7 @@ async fn connected<C, E: fmt::Debug, F: Future<Output = Result<C, E>>>(mut dial:
     }
 }
 
-/// What the kubelet says of a service that does not tell how it is.
+/// Returns the kubelet's message for a service that does not report its health.
 fn refusal(status: &Status, within: GoDuration) -> String {
     let (code, message) = (status.code(), status.message());
     match code {
@@ -67,7 +68,7 @@ fn refusal(status: &Status, within: GoDuration) -> String {
             "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
         ),
         Code::DeadlineExceeded => format!("timeout: health rpc did not complete within {within}"),
-        // Of all codes, Go and we differ in how this one is written.
+        // This is the only code whose name differs from Go's.
         Code::Cancelled => rpc_failed("Canceled", message),
         code => rpc_failed(&format!("{code:?}"), message),
     }

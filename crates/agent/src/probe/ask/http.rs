@@ -1,4 +1,4 @@
-//! A question over HTTP: well if the answer is a 2xx or 3xx.
+//! An HTTP request: success if the answer is a 2xx or 3xx.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Asks a container, in the way that its probe says.
+//! Asks a container in the way that its probe specifies.
 
 mod exec;
 mod grpc;
@@ -19,13 +19,13 @@ use super::gate::{Gate, PodPlaces, Turn};
 use crate::reach::{HttpError, PodHttp, ReachError};
 use crate::runtime::{CallError, Runtime};
 
-/// What a container answered.
+/// The answer of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Good,
-    /// Good, but somebody should know this.
+    /// Good, but with something that users should know.
     Odd(String),
-    /// And what it said.
+    /// Bad, with what the container said.
     Bad(String),
 }
 
@@ -53,7 +53,7 @@ pub(super) enum AskError {
     Nothing,
 }
 
-/// Whom to ask, and what.
+/// Which container to ask, and how.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) id: ContainerId,
@@ -66,7 +66,7 @@ pub(super) struct Question {
 /// Asks containers.
 #[derive(Debug)]
 pub(crate) struct Asker<R> {
-    /// With a connection of its own: what probes ask never waits for what the PLEG asks, nor the other way round.
+    /// This has its own connection, so that probes never wait for the PLEG's requests, nor the other way round.
     pub(crate) runtime: Arc<R>,
     pub(crate) http: PodHttp,
     pub(crate) gate: Gate,

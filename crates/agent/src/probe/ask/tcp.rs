@@ -1,4 +1,4 @@
-//! A TCP port: well if somebody listens.
+//! A TCP port: success if something listens on it.
 
 use std::net::IpAddr;
 use std::time::Duration;

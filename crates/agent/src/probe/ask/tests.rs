@@ -1,4 +1,4 @@
-//! Questions over the network, to real servers on loopback.
+//! Network probes of real servers on loopback.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn grpc(port: u16, service: Option<&str>) -> Probe {
     Probe { grpc: Some(action), ..Probe::default() }
 }
 
-/// A port on which nobody listens.
+/// Returns a port on which nothing listens.
 async fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }

@@ -9,7 +9,7 @@ use crate::probe::{Gate, ProbeLimits};
 use crate::reach::PodHttp;
 use crate::testkit::FakeRuntime;
 
-/// A pod whose container is asked every so many seconds, and left alone for its first ten minutes.
+/// Returns a pod whose container is probed at this interval, and left alone for its first ten minutes.
 fn asked_every(seconds: i32) -> Pod {
     let mut pod = testkit::pod("Always", &[], &["web"]);
     let command = Some(vec!["live".to_owned()]);
@@ -38,13 +38,13 @@ fn probes(runtime: &FakeRuntime) -> PodProbes<FakeRuntime> {
     )
 }
 
-/// How often it was asked in this time.
+/// Returns how often it was probed in this time.
 async fn asked_in(runtime: &FakeRuntime, seconds: u64) -> usize {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     runtime.take_execs().len()
 }
 
-/// The runtime says of all containers here that they are many years old, so their age is what was seen of it.
+/// According to the runtime, all containers here are many years old, so their age is what has been observed.
 #[tokio::test(start_paused = true)]
 async fn a_container_is_left_alone_once_however_often_its_probe_changes() {
     let runtime = FakeRuntime::default();

@@ -1,4 +1,4 @@
-//! A TLS stream whose peer may close it without saying so.
+//! A TLS stream whose peer may close it without notice.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Takes a missing `close_notify` for the end of the stream, as Go does: many servers just close the connection. Whether the
-/// answer was complete by then, its length or its last chunk tells.
+/// Treats a missing `close_notify` as the end of the stream, as Go does: many servers just close the connection.
+/// Whether the answer was complete is known from its length or its last chunk.
 pub(super) struct EndsUnannounced<S>(pub(super) S);
 
 impl<S: AsyncRead + Unpin> AsyncRead for EndsUnannounced<S> {

@@ -28,7 +28,7 @@ fn set(pods: Vec<Arc<Pod>>, objects: Arc<Objects>, problems: Vec<Problem>) -> So
     SourceSet { pods, objects, problems }
 }
 
-/// What is told, in a few words.
+/// Summarises the updates that were sent.
 async fn told(updates: &mut mpsc::Receiver<SourceUpdate>) -> String {
     match updates.recv().await.expect("an update") {
         SourceUpdate::Objects { objects, .. } => format!("objects {}", objects.config_maps.len()),

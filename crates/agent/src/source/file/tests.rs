@@ -1,4 +1,5 @@
-//! The source with a real folder and the kernel's events. Polling is slow here, so that what is seen was heard.
+//! Tests the source with a real folder and kernel events. Polling is slow here, so that every change is seen through an
+//! event.
 
 use std::fs;
 use std::io::Write as _;
@@ -45,7 +46,7 @@ impl Running {
         assert!(reached.await.is_ok(), "expected {expected:?}, have {last:?}");
     }
 
-    /// The next set.
+    /// Returns the next set.
     async fn next(&self) -> SourceSet {
         let news = tokio::time::timeout(PATIENCE, self.inbox.next()).await.expect("news").1;
         let News::Set(set) = news else { panic!("{news:?}") };
@@ -135,7 +136,7 @@ async fn a_file_that_was_asked_for_is_heard_of_whatever_its_name() {
     }
 }
 
-/// As Kubernetes writes config maps: the file leads through a link that is replaced.
+/// Kubernetes writes config maps this way: the path goes through a link that is replaced.
 #[tokio::test]
 async fn a_link_to_a_file_is_followed_wherever_it_leads_to() {
     let (_folder, path) = folder();
@@ -156,7 +157,7 @@ async fn a_link_to_a_file_is_followed_wherever_it_leads_to() {
     source.until(&["v2-node"]).await;
 }
 
-/// As releases are made: the folder is a link that is replaced.
+/// Releases are often made this way: the folder is a link that is replaced.
 #[tokio::test]
 async fn a_link_to_a_folder_is_followed_wherever_it_leads_to() {
     let (_folder, path) = folder();
@@ -179,7 +180,7 @@ async fn a_link_to_a_folder_is_followed_wherever_it_leads_to() {
 #[tokio::test]
 async fn polling_finds_what_no_event_told() {
     let (folder, path) = folder();
-    // What is behind a link to another folder makes no events here.
+    // Files behind a link to another folder cause no events here.
     let real = folder.path().join("real.yaml");
     fs::write(&real, pod("a")).expect("written");
     std::os::unix::fs::symlink(&real, path.join("link.yaml")).expect("a link");
@@ -205,7 +206,7 @@ async fn a_source_that_cannot_be_told_says_why() {
     assert_eq!(&*FileSource::new(&path, "n").id().place, &*Arc::<str>::from(path.to_string_lossy()));
 }
 
-/// A manifest that is written again and again, in all the ways that programs write, ends in its last version.
+/// A manifest that is rewritten many times, in all the ways in which programs write, ends up in its last version.
 #[tokio::test]
 async fn the_last_version_wins_however_it_was_written() {
     let (_folder, path) = folder();
@@ -222,7 +223,7 @@ async fn the_last_version_wins_however_it_was_written() {
                 fs::rename(next, &file).expect("renamed");
             }
             2 => {
-                // In pieces, each of which could be read.
+                // In pieces, each of which is a valid manifest.
                 let mut open = fs::File::create(&file).expect("truncated");
                 for piece in text.as_bytes().chunks(20) {
                     open.write_all(piece).expect("written");
@@ -245,7 +246,7 @@ async fn the_last_version_wins_however_it_was_written() {
     source.until(&["v120-node"]).await;
 }
 
-/// What is there so far is a manifest, too: of one pod less.
+/// What has been written so far is a valid manifest as well, with one pod less.
 #[tokio::test]
 async fn a_writer_may_take_as_long_as_he_likes() {
     let (_folder, path) = folder();
@@ -259,7 +260,7 @@ async fn a_writer_may_take_as_long_as_he_likes() {
     source.until(&["a-node", "b-node"]).await;
     let mut open = fs::File::create(&file).expect("truncated");
     open.write_all(pod("a").as_bytes()).expect("written");
-    // That is told after some seconds: long after a file is taken that was merely quiet.
+    // This is reported after some seconds, much later than a file that is merely quiet would be read.
     let told = source.next().await;
     assert_eq!(
         told.problems.iter().map(|problem| &problem.issue).collect::<Vec<_>>(),

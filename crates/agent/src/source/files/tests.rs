@@ -33,14 +33,14 @@ impl Folder {
         self.folder.path().join("manifests").join(name)
     }
 
-    /// As programs should write: whole or not at all, and another version for sure.
+    /// Writes as programs should: atomically, and always as a different version.
     fn put(&self, name: &str, text: &str) {
         let next = self.folder.path().join("next");
         fs::write(&next, text).expect("written");
         fs::rename(next, self.path(name)).expect("renamed");
     }
 
-    /// Names with images, and problems, once all is decided.
+    /// Returns names with images, and problems, once everything is decided.
     fn scan(&mut self) -> (Vec<String>, Vec<String>) {
         settle(&mut self.files);
         self.known()
@@ -58,7 +58,7 @@ impl Folder {
     }
 }
 
-/// Looks as often as it is worth.
+/// Scans as often as is worthwhile.
 fn settle(files: &mut Files) {
     let mut now = Instant::now();
     while let Some(after) = files.scan(&Due::default(), now).expect("scanned") {
@@ -247,7 +247,7 @@ fn a_copy_of_a_manifest_does_not_take_the_place_of_the_original() {
     );
 }
 
-/// The pods, without when they were read.
+/// Returns the pods without the times at which they were read.
 fn wanted(files: &Files) -> Vec<Pod> {
     let unseen = |pod: Arc<Pod>| {
         let mut pod = Arc::unwrap_or_clone(pod);
@@ -274,7 +274,7 @@ fn a_copy_does_not_take_the_place_of_the_original_when_the_agent_is_restarted() 
     assert_eq!(after.set().problems, before.set().problems, "and the same problem");
     assert_eq!(before.set().problems.len(), 1);
 
-    // Nor one that was made while no agent ran.
+    // A copy made while no agent was running changes nothing either.
     folder.put("also.yaml", &pod("web", "3"));
     let mut later = start();
     settle(&mut later);
@@ -383,7 +383,7 @@ fn a_file_that_cannot_be_read_keeps_its_pod() {
     let mut folder = Folder::new();
     folder.put("a.yaml", &pod("a", "1"));
     folder.scan();
-    // Root may read what has no permissions, but nobody can follow a link to itself, or to nothing.
+    // Root can read files without permissions, but nobody can follow a link to itself or to nothing.
     for (target, why) in [
         ("a.yaml", "a.yaml: cannot be read: Too many levels of symbolic links (os error 40)"),
         ("nowhere", "a.yaml: cannot be read: it is a dangling link"),
@@ -437,7 +437,7 @@ fn a_file_that_is_away_for_a_moment_is_not_gone() {
     folder.put("a.yaml", &pod("a", "1"));
     folder.scan();
     let uid = folder.files.set().pods[0].metadata.uid.clone();
-    // As some editors write: move away, write anew, remove what was moved.
+    // Some editors write this way: move away, write again, remove what was moved.
     fs::rename(folder.path("a.yaml"), folder.path("a.yaml~")).expect("moved");
     let now = Instant::now();
     let again = folder.files.scan(&Due::default(), now).expect("scanned");
@@ -495,7 +495,7 @@ fn a_file_in_motion_at_the_first_look_has_what_it_had() {
         folder.files = files();
         assert_eq!(folder.scan().0, texts(&["web-node 1"]));
 
-        // A copy comes while no agent is there, and the original is touched when the next one looks.
+        // A copy appears while no agent is running, and the original is touched when the next agent scans.
         folder.put("a.yaml", &pod("web", "2"));
         folder.files = files();
         let motion = Cell::new(Some(motion));
@@ -509,7 +509,7 @@ fn a_file_in_motion_at_the_first_look_has_what_it_had() {
     }
 }
 
-/// A file is said to be written as long as it does not end like this.
+/// A file counts as being written as long as it does not end like this.
 const COMPLETE: &str = "# complete\n";
 
 fn is_incomplete(mut file: &File) -> Option<bool> {
@@ -518,7 +518,7 @@ fn is_incomplete(mut file: &File) -> Option<bool> {
     Some(!text.ends_with(COMPLETE))
 }
 
-/// What is there so far is a manifest, too: of one pod less.
+/// What has been written so far is a valid manifest as well, with one pod less.
 #[test]
 fn a_file_that_somebody_writes_is_left_alone_until_it_is_closed() {
     let mut folder = Folder::new();

@@ -22,7 +22,7 @@ fn close(path: &str) -> Event {
     event(EventKind::Access(AccessKind::Close(AccessMode::Write)), path)
 }
 
-/// How long it takes until a look is due, and what it leaves alone.
+/// Returns how long it takes until a scan is due, and what it leaves alone.
 async fn due_after(hints: &Hints) -> (Duration, Vec<String>) {
     let start = Instant::now();
     let due = hints.due().await;

@@ -1,4 +1,4 @@
-//! The source against a small server that we script.
+//! Tests the source against a small scripted server.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::source::inbox::{Inbox, News};
 const PATIENCE: Duration = Duration::from_secs(60);
 const OFTEN: Duration = Duration::from_millis(5);
 
-/// Answers each question with the next text; the last one is given again and again.
+/// Answers each request with the next text; the last one is repeated.
 struct Server {
     url: String,
     answers: Arc<Mutex<VecDeque<String>>>,
@@ -44,7 +44,7 @@ impl Server {
                     let mut script = script.lock();
                     if script.len() > 1 { script.pop_front() } else { script.front().cloned() }
                 };
-                // The client may have hung up on us; that is its right.
+                // The client may have closed the connection, which is its right.
                 let _ = socket.write_all(answer.unwrap_or_default().as_bytes()).await;
                 let _ = socket.shutdown().await;
             }
@@ -91,7 +91,7 @@ impl Running {
         set
     }
 
-    /// Waits for news like `Set [a-node] <problem>`.
+    /// Waits for news such as `Set [a-node] <problem>`.
     async fn until(&self, expected: &str) {
         let mut last = String::new();
         let reached = tokio::time::timeout(PATIENCE, async {
@@ -157,7 +157,7 @@ async fn what_cannot_be_used_changes_nothing() {
     }
 }
 
-/// Dates do not tell each version from every other.
+/// Dates do not distinguish every version from all others.
 #[tokio::test]
 async fn all_of_it_is_asked_for_unless_it_has_a_tag_and_what_is_the_same_is_not_read_again() {
     let date = "Last-Modified: Mon, 16 Nov 2026 00:00:00 GMT\r\n";
@@ -184,7 +184,7 @@ async fn all_of_it_is_asked_for_unless_it_has_a_tag_and_what_is_the_same_is_not_
     assert!(asked.contains("\r\nif-none-match: \"v1\"\r\n"), "{asked}");
 }
 
-/// One that is cut off may end anywhere.
+/// An answer that is cut off may end anywhere.
 #[tokio::test]
 async fn an_answer_that_could_not_be_used_is_not_the_last_word() {
     let tag = "ETag: \"v1\"\r\n";
@@ -195,7 +195,7 @@ async fn an_answer_that_could_not_be_used_is_not_the_last_word() {
     source.until("Set [\"a-node\"]").await;
 }
 
-/// It would be closed sooner or later, and at the very moment of a question.
+/// The server would close it sooner or later, possibly at the very moment of a request.
 #[tokio::test]
 async fn a_connection_is_not_kept() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -288,7 +288,7 @@ async fn redirects_end_somewhere() {
     source.until("CannotTell the server answered 301 Moved Permanently").await;
 }
 
-/// Each piece comes in good time; all of them never would.
+/// Each piece arrives in time, but the whole answer never would.
 #[tokio::test]
 async fn an_answer_that_drips_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -312,7 +312,7 @@ async fn an_answer_that_drips_is_given_up() {
     server.abort();
 }
 
-/// A certificate for loopback, and who vouches for it: nobody that a system knows.
+/// A certificate for loopback, from an authority that no system trusts.
 const CERTIFICATE: &[u8] = include_bytes!("testkit/cert.der");
 const AUTHORITY: &[u8] = include_bytes!("testkit/ca.der");
 
@@ -360,7 +360,7 @@ fn urls_that_can_never_work_are_refused() {
     }
 }
 
-/// A server that accepts and says nothing must not keep the pods that it had waiting until it counts as silent.
+/// Pods that a hanging server had must not wait until the request times out.
 #[tokio::test]
 async fn what_is_known_is_told_before_a_server_that_hangs_has_answered() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! The rows of the tables that the others leave out: what was said before, sidecars, ends, addresses, gates.
+//! Table rows for the remaining inputs: previous statuses, sidecars, ends, addresses, gates.
 
 use k8s_openapi::api::core::v1::{
     ContainerRestartRule, ContainerRestartRuleOnExitCodes, ContainerState as ApiState,
@@ -93,7 +93,7 @@ fn troubles_of_init_containers() {
 
 #[test]
 fn who_was_ended_to_be_started_again_waits_however_it_ended_and_is_no_result() {
-    // policy, state → phase; how it is told
+    // policy, state → phase; how it is reported
     let table = [
         ("Never", Exited(0), "Running", "waiting ContainerCreating; before: ended 0 Completed"),
         ("Never", Exited(1), "Running", "waiting ContainerCreating; before: ended 1 Error"),
@@ -201,7 +201,7 @@ fn probes_decide_whether_a_container_has_started_and_is_ready() {
 
 #[test]
 fn an_end_is_explained_by_the_runtime_and_by_the_container() {
-    // Only the first instance of `c1` has left a word.
+    // Only the first instance of `c1` has left a message.
     let table = [
         ("c1", "", Some("last words")),
         ("c1", "it was killed", Some("it was killed: last words")),
@@ -398,7 +398,7 @@ fn what_a_container_was_given() {
 
 #[test]
 fn a_mount_says_whether_what_is_mounted_inside_it_is_read_only() {
-    // asked for, what the runtime can → shown
+    // requested, supported by the runtime → shown
     for (asked, can, wanted) in [
         (None, true, "Disabled"),
         (Some("Disabled"), true, "Disabled"),
@@ -500,7 +500,7 @@ fn a_pod_all_of_whose_containers_are_restarted_says_so_until_they_are_gone() {
     let wanted = ("True", "RestartAllContainersStarted", "container exited with restart policy rule");
     assert_eq!(condition(&begun), Some((wanted.0.into(), wanted.1.into(), wanted.2.into())));
 
-    // Twice: what is told of them before they are made anew is told again and again.
+    // Twice: what is reported about them before they are recreated stays the same each time.
     case.runtime = testkit::status(Ready, &[]);
     case.before = Some(begun);
     for wanted in ["waiting RestartingAllContainers", "waiting ContainerCreating"] {

@@ -1,5 +1,6 @@
-//! Pods that are here and ask for more: they get it when there is room, and go on with what they have until then. So does one that
-//! would be of another class: its control group is where its class is, and cannot move while it runs.
+//! Pods that are here and ask for more: they get it when there is room, and keep what they have until then. The same
+//! goes for a pod that would change its QoS class: its control group is where its class is, and cannot move while it
+//! runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use crate::admission::{self, Refusal};
 use crate::pod::{Sizes, asks_for_more, changed_for_good, full_name, qos_class, with_sizes_of};
 use crate::status::ResizePending;
 
-/// What a pod would have if there were room for it.
+/// What a pod would get if there were room for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Growth {
     pub(super) wanted: Arc<Pod>,
     pub(super) pending: ResizePending,
 }
 
-/// A pod of a source as this node takes it, or why it does not.
+/// A pod of a source as this node accepts it, or why it does not.
 #[derive(Debug)]
 pub(super) struct Welcome {
     pub(super) pod: Arc<Pod>,
@@ -28,7 +29,7 @@ pub(super) struct Welcome {
 }
 
 impl Routes {
-    /// What was given to pods that are here since before this agent.
+    /// Notes the resources given to pods that are older than this agent.
     pub(in crate::sync_loop) fn note_given(&mut self, given: BTreeMap<PodUid, Sizes>) {
         self.given = given;
     }
@@ -45,7 +46,7 @@ impl Routes {
         }
     }
 
-    /// What a pod that has so much gets of what it wants: all, or, if something is in the way, what it has.
+    /// Returns what a pod gets of what it wants: all of it or, if something is in the way, what it `has`.
     fn allot(&self, wanted: &Arc<Pod>, has: &Pod, facts: &Facts) -> (Arc<Pod>, Option<Growth>) {
         match self.obstacle(wanted, has, facts) {
             None => (wanted.clone(), None),
@@ -56,7 +57,7 @@ impl Routes {
         }
     }
 
-    /// Why a pod that has so much does not get what it wants.
+    /// Why a pod that `has` this much does not get what it wants.
     fn obstacle(&self, wanted: &Pod, has: &Pod, facts: &Facts) -> Option<ResizePending> {
         let class = qos_class(has);
         if qos_class(wanted) != class {
@@ -78,8 +79,8 @@ impl Routes {
         admission::has_room(wanted, &rooms.beside(&full_name(wanted)), &self.node).err()
     }
 
-    /// Whether this node takes a pod of a source, and as what: one that runs since before this agent, and cannot have what it
-    /// wants by now, stays as it is; one that has finished stays finished.
+    /// Decides whether this node accepts a pod of a source, and with which resources. A pod that is older than this
+    /// agent and cannot have what it wants now stays as it is; one that has finished stays finished.
     pub(super) fn welcome(&self, uid: &PodUid, pod: Arc<Pod>, facts: &Facts) -> Welcome {
         if self.had_finished(uid) {
             return Welcome { pod, growth: None, refusal: None };
@@ -97,7 +98,7 @@ impl Routes {
         Welcome { pod, growth: None, refusal }
     }
 
-    /// Room may have appeared for those that want more, who came first first.
+    /// Reconsiders pods that want more, oldest first: room may have appeared.
     pub(super) fn grow(&mut self, facts: &Facts, commands: &mut Vec<Command>) {
         let mut waiting: Vec<(u64, PodUid)> = self
             .records

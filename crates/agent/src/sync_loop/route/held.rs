@@ -1,5 +1,5 @@
-//! Pods that are not let in yet: something runs since before this agent that may be wanted by a source which was not heard
-//! yet. Who ran goes on running, whichever source speaks first.
+//! Pods that are held back: something older than this agent still runs, and a source that has not been read yet may
+//! want it. What ran keeps running, whichever source is read first.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use rubelet_model::PodUid;
 use super::{Command, Facts, Routes};
 use crate::pod::pod_ref;
 
-/// How many surveys to wait for a source, two seconds apart. A URL is asked for ten seconds before it counts as silent.
+/// How many surveys to wait for a source, two seconds apart. A URL gets ten seconds to answer before it counts as
+/// silent.
 const PATIENCE: u64 = 8;
 
-/// Who is held, and until which survey.
+/// The pods that are held back, and until which survey.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     until: BTreeMap<PodUid, u64>,
@@ -35,14 +36,14 @@ impl Held {
         self.until.len()
     }
 
-    /// Whether a pod was held for as long as anybody is.
+    /// Whether a pod has been held back for as long as is allowed.
     fn is_over(&self, uid: &PodUid) -> bool {
         self.until.get(uid).is_some_and(|until| *until <= self.surveys)
     }
 }
 
 impl Routes {
-    /// Lets those in that have nobody left to wait for, or have waited for long enough.
+    /// Lets in pods that have nothing left to wait for, or have waited long enough.
     pub(in crate::sync_loop) fn let_in(&mut self, facts: &Facts) -> Vec<Command> {
         let mut commands = Vec::new();
         let held: Vec<PodUid> = self.held.until.keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! Who is let in, and who is asked again when room appears.
+//! Which pods are let in, and which are reconsidered when room appears.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::status::Rejection;
 pub struct Outlook {
     /// How many pods the sources want.
     pub wanted: usize,
-    /// How many of them this node has no room for now, but would have if others were gone.
+    /// How many of them have no room on this node now, but would have if others were gone.
     pub waiting_for_room: usize,
-    /// How many of them end now to begin anew.
+    /// How many of them are ending in order to be restarted.
     pub beginning_anew: usize,
 }
 
-/// The rooms that are taken, by the names of the pods that take them.
+/// The room that is taken, by the names of the pods that take it.
 #[derive(Debug, Default)]
 pub(super) struct Rooms<'a>(BTreeMap<Arc<str>, Tenants<'a>>);
 
@@ -31,21 +31,21 @@ impl<'a> Rooms<'a> {
         self.0.entry(name.clone()).or_default().push(pod);
     }
 
-    /// Those beside a pod of this name: its earlier self goes before it comes.
+    /// The tenants other than a pod of this name: its earlier self goes before it starts.
     pub(super) fn beside(&self, name: &str) -> Vec<&Tenants<'a>> {
         self.0.iter().filter(|(other, _)| ***other != *name).map(|(_, tenants)| tenants).collect()
     }
 }
 
 impl Record {
-    /// Whether it begins as soon as this node can take it.
+    /// Whether it starts as soon as this node can accept it.
     fn waits_for_room(&self) -> bool {
         self.refusal.is_some() && !self.is_stopped
     }
 }
 
 impl Routes {
-    /// A pod that was refused, stopped or renamed begins anew, as if it had just come.
+    /// Restarts a pod that was refused, stopped or renamed, as if it had just arrived.
     pub(super) fn ask_again(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(record) = self.records.get_mut(uid) else { return };
         (record.is_leaving, record.is_stopped) = (true, false);
@@ -53,13 +53,13 @@ impl Routes {
         commands.push(Command::Post { uid: uid.clone(), mail });
     }
 
-    /// Why this node cannot take a pod now, beside those that it has.
+    /// Why this node cannot accept a pod now, beside those that it has.
     pub(super) fn refusal(&self, pod: &Pod, facts: &Facts) -> Option<Refusal> {
         let rooms = self.rooms(facts);
         admission::admit(pod, &rooms.beside(&full_name(pod)), &self.node).err()
     }
 
-    /// All rooms that are taken.
+    /// All room that is taken.
     pub(super) fn rooms(&self, facts: &Facts) -> Rooms<'_> {
         let mut rooms = Rooms::default();
         for (uid, record) in &self.records {
@@ -73,8 +73,8 @@ impl Routes {
         rooms
     }
 
-    /// The pods that take room for a record: what runs, and what comes back. Those that were refused may be many: they cost no
-    /// search.
+    /// The pods that take room for a record: what runs, and what comes back. There may be many refused pods: they cost
+    /// no search.
     fn in_the_room<'a>(
         &'a self,
         uid: &PodUid,
@@ -82,13 +82,13 @@ impl Routes {
         facts: &Facts,
     ) -> impl Iterator<Item = &'a Pod> {
         let runs = record.refusal.is_none() && !record.had_finished && !facts.over.contains(uid);
-        // What is to be ended goes on until it has.
+        // A pod that is to be ended keeps running until it has ended.
         let runs = if runs { self.as_it_runs(uid, record) } else { None };
         let comes_back = if record.is_leaving { self.wants.of(uid) } else { None };
         runs.into_iter().chain(comes_back.map(|want| &*want.pod))
     }
 
-    /// A pod as it runs. Of one that only the runtime tells of, an agent before this one may have noted what it takes.
+    /// A pod as it runs. For one that is known only from the runtime, an earlier agent may have recorded what it takes.
     fn as_it_runs<'a>(&'a self, uid: &PodUid, record: &'a Record) -> Option<&'a Pod> {
         match &record.source {
             None if self.before.contains_key(uid) => self.before_it_is_claimed(uid),
@@ -96,7 +96,7 @@ impl Routes {
         }
     }
 
-    /// Room may have appeared: those that were refused are asked again, who came first first.
+    /// Reconsiders pods that were refused, oldest first: room may have appeared.
     pub(in crate::sync_loop) fn reconsider(&mut self, facts: &Facts) -> Vec<Command> {
         let mut refused: Vec<(u64, PodUid)> = self
             .records
@@ -111,8 +111,8 @@ impl Routes {
         for (_, uid) in refused {
             let Some((record, want)) = self.records.get(&uid).zip(self.wants.of(&uid)) else { continue };
             match admission::admit(&record.pod, &rooms.beside(&record.name), &self.node) {
-                // Only one that fits begins anew: it takes room from the others meanwhile, and two that did so without having
-                // any would ask each other again for ever.
+                // Only a pod that fits is restarted: in the meantime it takes room from the others, and two that did so
+                // without fitting would make each other restart for ever.
                 Ok(()) => {
                     rooms.take(&record.name, &want.pod);
                     again.push(uid);
@@ -131,7 +131,7 @@ impl Routes {
         commands
     }
 
-    /// One that still does not fit, but for another reason, says so.
+    /// Posts the new refusal of a pod that still does not fit, if its reason has changed.
     fn refuse_still(&mut self, uid: &PodUid, refusal: Refusal, commands: &mut Vec<Command>) {
         let Some(record) = self.records.get_mut(uid) else { return };
         if record.refusal.as_ref().is_some_and(|known| known.reason() == refusal.reason()) {
@@ -143,7 +143,7 @@ impl Routes {
         commands.push(Command::Post { uid: uid.clone(), mail: Mail::refused(refused) });
     }
 
-    /// How far the pods of the sources have come.
+    /// Returns how far the pods of the sources have come.
     pub(in crate::sync_loop) fn outlook(&self) -> Outlook {
         let wanted = self.records.iter().filter(|(uid, _)| self.wants.of(uid).is_some());
         let waits = |(_, record): &(&PodUid, &Record)| {

@@ -1,4 +1,4 @@
-//! Who is told what, and in which order.
+//! Which pods get which commands, and in which order.
 
 mod room;
 
@@ -12,11 +12,11 @@ fn file() -> SourceId {
     SourceId::new(SourceKind::File, "/pods")
 }
 
-/// Routes, with what is known whenever they decide something.
+/// Routes together with the facts for each decision.
 struct Known {
     routes: Routes,
     facts: Facts,
-    /// What the next survey finds at rest.
+    /// The pods that the next survey finds at rest.
     at_rest: BTreeSet<PodUid>,
 }
 
@@ -80,7 +80,8 @@ fn delta(source: SourceId, operation: Operation, pods: &[Arc<Pod>]) -> SourceUpd
     SourceUpdate::Pods(Delta { source, operation, pods: pods.to_vec() })
 }
 
-/// Commands in words: `spawn 1`, `spawn 2 behind file /pods`, `start 1`, `end 1`, `forget 1`, `wish 1`, `look 1`, `still 1 OutOfcpu`.
+/// Commands in words: `spawn 1`, `spawn 2 behind file /pods`, `start 1`, `end 1`, `forget 1`, `wish 1`, `look 1`,
+/// `still 1 OutOfcpu`.
 fn told(commands: &[Command]) -> Vec<String> {
     commands
         .iter()
@@ -111,12 +112,12 @@ fn told(commands: &[Command]) -> Vec<String> {
         .collect()
 }
 
-/// A pod that asks for so many cores.
+/// A pod that requests this many cores.
 fn asking(uid: &str, name: &str, cores: &str) -> Arc<Pod> {
     asking_for(uid, name, &[("cpu", cores)])
 }
 
-/// A pod that asks for this much.
+/// A pod that requests this much.
 fn asking_for(uid: &str, name: &str, amounts: &[(&str, &str)]) -> Arc<Pod> {
     use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -141,7 +142,8 @@ fn two_cores() -> Known {
     with_room_for(&[("cpu", "2")])
 }
 
-/// Two sources of which none was heard, two cores, and a pod that runs since before the agent and was this source's.
+/// Two sources, neither of which has been read, two cores, and a running pod of this source that is older than the
+/// agent.
 fn with_two_cores_and_one_from_before(source: &SourceId, pod: &Arc<Pod>) -> Known {
     let mut node = Node::named("n");
     node.allocatable = [("cpu".to_owned(), "2".parse().unwrap())].into();
@@ -226,7 +228,7 @@ fn the_same_pod_may_come_back_while_it_goes() {
     assert!(routes.ended(&"1".into()).is_empty(), "and go again before it came");
 }
 
-/// Two sources that were heard, the first of which has pod 1.
+/// Two sources that have been read, the first of which has pod 1.
 fn two_sources() -> Known {
     let mut routes = Known::new([file(), url()], Node::named("n"));
     routes.source(delta(url(), Operation::Add, &[]));
@@ -268,7 +270,7 @@ fn a_pod_of_two_sources_stays_until_both_have_let_go() {
     assert_eq!(told(&routes.ended(&"1".into())), ["spawn 1", "start 1"], "also while it goes");
 }
 
-/// A pod of a certain UID that two sources have is its of whom it was, whichever is heard first.
+/// If two sources have a pod of the same UID, it stays with the source it belonged to, whichever is read first.
 #[test]
 fn a_pod_of_two_sources_stays_its_of_whom_it_was() {
     let one = asking("1", "web", "1");
@@ -288,7 +290,7 @@ fn a_pod_of_two_sources_stays_its_of_whom_it_was() {
         }
     }
 
-    // Whose source stays silent is another's in the end, and remains so.
+    // A pod whose source stays silent goes to the other source in the end, and remains there.
     let mut routes = with_two_cores_and_one_from_before(&url(), &one);
     routes.source(add(file()));
     for _ in 0..8 {
@@ -297,7 +299,7 @@ fn a_pod_of_two_sources_stays_its_of_whom_it_was() {
     }
     routes.source(add(url()));
     assert_eq!(of(&routes), file());
-    // One that no longer has it does not keep it from the other.
+    // A source that no longer has it does not keep it from the other.
     let mut routes = with_two_cores_and_one_from_before(&url(), &one);
     routes.source(add(file()));
     assert_eq!(told(&routes.source(delta(url(), Operation::Add, &[]))), ["spawn 1", "start 1"]);
@@ -396,7 +398,7 @@ fn who_runs_goes_on_whichever_source_speaks_first() {
     assert_eq!(told(&routes.ended(&"1".into())), ["start 2"]);
 }
 
-/// A pod of a certain UID that two sources have: whoever lets it in, it comes once.
+/// If two sources have a pod of the same UID, it is let in only once, whichever of them causes that.
 #[test]
 fn who_is_held_and_let_in_by_another_source_comes_once() {
     let third = SourceId::new(SourceKind::File, "/more");
@@ -425,7 +427,7 @@ fn a_source_that_stays_silent_holds_nobody_for_long() {
     assert!(routes.let_in().is_empty(), "once, and only who is wanted");
 }
 
-/// How many seconds a pod gets.
+/// The grace period of a pod in seconds.
 fn grace(routes: &Known, uid: &str) -> Option<i64> {
     routes.records[&PodUid::from(uid)].pod.spec.as_ref()?.termination_grace_period_seconds
 }

@@ -1,5 +1,6 @@
-//! What the sources want, by pod. Two of them may want a pod of the same UID: who has had it keeps it, and when that one lets
-//! go the next takes over. So it does not matter who is heard first, nor that the agent is started anew.
+//! What the sources want, by pod. If two of them want a pod of the same UID, the one that already has it keeps it, and
+//! when it lets go the next one takes over. So neither the order in which sources are read nor a restart of the agent
+//! matters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ pub(super) struct Want {
     pub(super) pod: Arc<Pod>,
 }
 
-/// What the sources want. Nobody is in it whom no source wants.
+/// What the sources want. A pod is in it only if a source wants it.
 #[derive(Debug, Default)]
 pub(super) struct Wants(BTreeMap<PodUid, Vec<Want>>);
 
 impl Wants {
-    /// What is to be done about a pod.
+    /// Returns the version of a pod that counts.
     pub(super) fn of(&self, uid: &PodUid) -> Option<&Want> {
         self.0.get(uid)?.first()
     }
 
-    /// Whose a pod is, and who would have it next, if several want it.
+    /// Returns the source that has a pod, and the one that would have it next, if several want it.
     pub(super) fn rivals(&self, uid: &PodUid) -> Option<(&SourceId, &SourceId)> {
         match &self.0.get(uid)?[..] {
             [first, .., next] => Some((&first.source, &next.source)),
@@ -34,7 +35,8 @@ impl Wants {
         }
     }
 
-    /// A source wants a pod. If it `has_had` the pod it comes before all others, else it waits for those who came before.
+    /// Adds a pod that a source wants. A source that `has_had` the pod comes before all others; any other waits behind
+    /// those that came before it.
     pub(super) fn add(&mut self, uid: &PodUid, want: Want, has_had: bool) {
         let wants = self.0.entry(uid.clone()).or_default();
         wants.retain(|other| other.source != want.source);
@@ -42,7 +44,7 @@ impl Wants {
         wants.insert(place, want);
     }
 
-    /// A source wants a pod that it has wanted before to be different. Says whether that matters now.
+    /// Changes what a source wants of a pod that it already wants. Returns whether that matters now.
     pub(super) fn update(&mut self, uid: &PodUid, want: Want) -> bool {
         let Some(wants) = self.0.get_mut(uid) else { return false };
         let Some(place) = wants.iter().position(|other| other.source == want.source) else { return false };
@@ -50,7 +52,7 @@ impl Wants {
         place == 0
     }
 
-    /// A source no longer wants a pod. Says whether that matters now.
+    /// Removes a pod that a source no longer wants. Returns whether that matters now.
     pub(super) fn remove(&mut self, uid: &PodUid, source: &SourceId) -> bool {
         let Some(wants) = self.0.get_mut(uid) else { return false };
         let had_its_way = wants.first().is_some_and(|first| first.source == *source);
@@ -61,7 +63,7 @@ impl Wants {
         had_its_way
     }
 
-    /// Whatever the sources say, the pod is not to come back.
+    /// Makes sure that the pod does not come back, whatever the sources want.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         self.0.remove(uid);
     }

@@ -34,7 +34,7 @@ async fn a_new_version_starts_after_the_old_one_is_gone() {
     };
     stage.send(Operation::Add, &[version("1")]).await;
     stage.until_running(&["web-0"]).await;
-    // The runtime in memory would not stand two sandboxes of one name.
+    // The runtime in memory does not accept two sandboxes of one name.
     for number in 2..20 {
         stage.send(Operation::Remove, &[version(&(number - 1).to_string())]).await;
         stage.send(Operation::Add, &[version(&number.to_string())]).await;
@@ -131,7 +131,7 @@ async fn the_hook_of_an_instance_that_ended_long_ago_takes_nothing_of_the_grace_
     stage.send(Operation::Update, &[of_image("two")]).await;
     stage.until_running(&["web-1"]).await;
     assert_eq!(stage.runtime.take_execs().len(), 1);
-    // Nothing can be asked of it: not its hook either.
+    // The runtime cannot be asked anything, not even to run the hook.
     for call in ["exec", "stop_container", "stop_sandbox"] {
         stage.runtime.be_away(call, true);
     }
@@ -195,7 +195,7 @@ async fn what_comes_up_after_its_pod_has_ended_is_ended_too() {
     assert_eq!(stage.handle.board().all()[0].stage, Stage::Terminated);
 }
 
-/// On real time: it is asked over a real network.
+/// On real time: the hook is requested over a real network.
 #[tokio::test]
 async fn the_hook_of_a_container_whose_start_failed_is_asked_where_its_new_sandbox_is() {
     let server = TestServer::start(|_| reply(200, "", "")).await;

@@ -1,4 +1,4 @@
-//! Images: what is told of pulls, and with which credentials they are made.
+//! Images: what is reported about pulls, and the credentials that they use.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ async fn registries_are_not_asked_too_often() {
     }
     stage.send(Operation::Add, &[Arc::new(many)]).await;
     stage
-        // By the status: a pod that starts a dozen containers has told as many events as it may.
+        // By the status: a pod that starts a dozen containers has reached the limit of its events.
         .until("the pulls that are too many", |all| {
             let statuses = all.iter().filter_map(|view| view.status.container_statuses.as_ref()).flatten();
             let mut waits =
@@ -115,7 +115,7 @@ async fn registries_are_not_asked_too_often() {
     stage.until_running(&all.iter().map(String::as_str).collect::<Vec<_>>()).await;
 }
 
-/// A pod of that name with an image that the runtime brings along, and the policy that such a name has by default.
+/// A pod of that name with an image that the runtime already has, and the default policy for such an image name.
 fn built_in_pod(name: &str) -> Arc<Pod> {
     let mut pod = testkit::pod("Always", &[], &[name]);
     (pod.metadata.name, pod.metadata.uid) = (Some(name.to_owned()), Some(name.to_owned()));

@@ -1,4 +1,4 @@
-//! The life of a pod: how it starts, runs, begins again and ends by itself.
+//! The life of a pod: how it starts, runs, restarts and ends by itself.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ async fn a_crashing_container_restarts_at_once_and_then_waits_longer_and_longer(
         stage.until_running(&[&format!("web-{attempt}")]).await;
         waits.push(begun.elapsed().as_secs());
     }
-    // Up to a second is the period of the PLEG, which hears of the exit by looking.
+    // Up to a second is the period of the PLEG, which notices the exit only in a list.
     let wanted = [0, 10, 20, 40, 80];
     assert!(waits.iter().zip(wanted).all(|(wait, wanted)| (wanted..=wanted + 1).contains(wait)), "{waits:?}");
     stage.runtime.exit("web", 1);
@@ -141,7 +141,7 @@ async fn a_broken_sandbox_is_replaced_with_everything_in_it() {
     stage.until_running(&["proxy-1", "web-1"]).await;
     let calls = stage.runtime.take_calls();
     assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
-    // What was removed with the sandbox has told its end before.
+    // The end of what was removed with the sandbox was published before.
     let last_end = |view: &PodView| {
         let proxy = view.status.init_container_statuses.as_ref()?.first()?;
         proxy.state.as_ref()?.running.as_ref()?;
@@ -167,12 +167,12 @@ async fn a_pod_that_moves_to_another_network_gets_another_sandbox() {
     stage.until_running(&["web-1"]).await;
     let calls = stage.runtime.take_calls();
     assert!(calls.contains(&"run sandbox 1".to_owned()), "{calls:?}");
-    // And there it stays.
+    // It stays that way.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(stage.runtime.running(), ["web-1"]);
 }
 
-/// A pod whose container leaves last words, and begins anew with all others when it ends with 42.
+/// A pod whose container leaves last words, and restarts with all others when it ends with 42.
 fn talkative() -> Arc<Pod> {
     let mut pod = testkit::pod("Always", &[], &["web"]);
     let web = &mut pod.spec.as_mut().unwrap().containers[0];
@@ -220,14 +220,14 @@ async fn a_fresh_start_of_all_that_fails_in_the_middle_is_finished_and_not_done_
     assert_eq!(stage.runtime.running(), ["db-1", "web-1"]);
 }
 
-/// Begins the log of an instance, as a runtime does.
+/// Starts the log of an instance, as a runtime does.
 fn begin_log(folder: &Path, container: &str, attempt: usize) {
     let logs = folder.join("logs/default_web_uid").join(container);
     std::fs::create_dir_all(&logs).unwrap();
     std::fs::write(logs.join(format!("{attempt}.log")), "").unwrap();
 }
 
-/// Waits until these are all files in a folder.
+/// Waits until a folder contains exactly these files.
 async fn until_files(folder: &Path, wanted: &[&str]) {
     let files = || {
         let entries = std::fs::read_dir(folder).unwrap();
@@ -248,7 +248,7 @@ async fn until_files(folder: &Path, wanted: &[&str]) {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_instance_leaves_on_disk_goes_when_another_is_the_last() {
-    // One after the other, all anew each time, and both in turn.
+    // One after the other, all restarted each time, and both in turn.
     for codes in [[1, 1, 1, 1, 1], [42, 42, 42, 42, 42], [1, 42, 1, 1, 42]] {
         let folder = folder();
         let stage = Scene::start(FakeRuntime::default(), folder.path());

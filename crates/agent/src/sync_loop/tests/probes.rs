@@ -1,4 +1,4 @@
-//! Probes, by the whole agent.
+//! Probes, run by the whole agent.
 
 use k8s_openapi::api::core::v1::{Container, ExecAction, Probe};
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ impl Scene {
         self.until(&what, |all| all.iter().any(|view| is_ready(view) == wanted)).await;
     }
 
-    /// The commands that were begun, without their containers.
+    /// Returns the commands that were started, without their containers.
     fn commands(&self) -> Vec<String> {
         self.runtime.take_execs().into_iter().map(|(_, command)| command).collect()
     }
@@ -86,7 +86,7 @@ async fn what_a_probe_says_while_the_pod_is_acted_on_in_vain_is_acted_on_next() 
     containers[1].image = Some("r.io/none:1".to_owned());
     stage.send(Operation::Add, &[Arc::new(pod)]).await;
     stage.until_running(&["web-0"]).await;
-    // Until there is much time between two attempts to get the image.
+    // Until there is a long wait between two attempts to pull the image.
     tokio::time::sleep(Duration::from_secs(1500)).await;
     stage.runtime.take_calls();
     let until_pull = async {
@@ -280,7 +280,7 @@ async fn what_an_old_instance_answers_is_not_held_against_the_new_one() {
     while stage.runtime.take_execs().is_empty() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // The question is under way, and its answer will be bad; but it is about an instance that ends now.
+    // The probe is in progress and will fail, but it is about an instance that is ending now.
     stage.runtime.exec_answers("live", 0, "");
     stage.runtime.exit("web", 0);
     stage.until_running(&["web-1"]).await;
@@ -322,13 +322,13 @@ async fn an_agent_that_comes_back_knows_what_was_started_and_ready() {
     stage.send(Operation::Add, std::slice::from_ref(&web)).await;
     stage.until_ready(true).await;
     let runtime = stage.runtime.clone();
-    // Once the verdict is shown it is also written down.
+    // Once the verdict is published it is also on disk.
     while !folder.path().join("pods/uid/probes.json").exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stage.task.abort();
     drop(stage);
-    // Asked now, it would be killed.
+    // If it were probed now, it would be killed.
     runtime.exec_answers("started", 1, "no longer");
     runtime.take_execs();
 
@@ -472,7 +472,7 @@ async fn what_waits_for_a_startup_probe_goes_on_when_that_is_taken_back() {
 async fn a_pod_on_the_hosts_network_is_asked_at_the_address_that_the_host_has_now() {
     let folder = folder();
     let server = TestServer::start(|_| reply(200, "", "")).await;
-    // Nobody answers at the first one.
+    // Nothing answers at the first address.
     let (told, host_ips) = HostIps::watched(vec!["127.0.0.2".parse().unwrap()]);
     let stage = Scene::start_with(FakeRuntime::default(), folder.path(), |settings| {
         settings.host_ips = host_ips;

@@ -7,7 +7,7 @@ use crate::cgroup::PodGroups;
 use crate::pod::testkit::resources;
 use crate::settings::Settings;
 
-/// A pod whose containers have so much cpu and memory.
+/// A pod whose containers have this much cpu and memory.
 fn sized(sizes: &[(&str, &str, &str)]) -> Pod {
     let names: Vec<&str> = sizes.iter().map(|(name, _, _)| *name).collect();
     let mut pod = testkit::pod("Always", &[], &names);
@@ -19,19 +19,19 @@ fn sized(sizes: &[(&str, &str, &str)]) -> Pod {
 }
 
 fn has_event(all: &[Arc<PodView>], reason: &str, words: &str) -> bool {
-    // Within a summary, quotes are escaped.
+    // In a summary, quotes are escaped.
     let says = |message: &str| message.contains(words) || message.contains(&words.replace('"', "\\\""));
     all.iter().flat_map(|view| &view.events).any(|event| event.reason == reason && says(&event.message))
 }
 
-/// How often something was told.
+/// How often an event was reported.
 fn count(scene: &Scene, reason: &str) -> u32 {
     let all = scene.handle.board().all();
     let events = all.iter().flat_map(|view| &view.events).filter(|event| event.reason == reason);
     events.map(|event| event.count).sum()
 }
 
-/// What the first container has, by its status: cpu and memory.
+/// The cpu and memory of the first container, according to its status.
 fn has(view: &PodView) -> (String, String) {
     let status = &view.status.container_statuses.as_ref().unwrap()[0];
     let limits = status.resources.as_ref().unwrap().limits.clone().unwrap();
@@ -68,7 +68,7 @@ async fn memory_comes_before_cpu_and_less_before_more() {
     assert_eq!(scene.runtime.running(), ["a-0", "b-0"], "nobody was restarted");
     let view = scene.handle.board().all()[0].clone();
     assert_eq!(has(&view), ("200m".to_owned(), "128Mi".to_owned()));
-    // Nothing is left to do, however often it is looked at.
+    // Nothing is left to do, however often the pod is looked at.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
 }
@@ -198,12 +198,12 @@ async fn less_memory_than_a_whole_pod_uses_is_refused_too() {
         ],
         "those that have its limit"
     );
-    // Nothing is left to do, however often it is looked at.
+    // Nothing is left to do, however often the pod is looked at.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(!scene.runtime.take_calls().iter().any(|call| call.starts_with("resize")));
 }
 
-/// What is said of a resize that is under way.
+/// The message of a resize in progress.
 fn in_progress(view: &PodView) -> Option<String> {
     let mut conditions = view.status.conditions.iter().flatten();
     let condition = conditions.find(|condition| condition.type_ == "PodResizeInProgress")?;
@@ -293,7 +293,7 @@ async fn a_change_for_which_there_is_no_room_waits_and_says_so() {
     scene.until("an event", |all| has_event(all, "ResizeInfeasible", words)).await;
     assert_eq!(scene.runtime.take_calls(), Vec::<String>::new());
 
-    // Nor is a pod ended for what it wants when the agent comes back.
+    // Nor is a pod ended because of what it wants when the agent comes back.
     scene.task.abort();
     drop(scene);
     let scene = Scene::start_with(runtime, folder.path(), roomy);

@@ -1,4 +1,4 @@
-//! Pods that are not taken, or have to wait for room.
+//! Pods that are refused, or have to wait for room.
 
 use tokio::time::Instant;
 

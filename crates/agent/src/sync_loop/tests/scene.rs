@@ -1,4 +1,4 @@
-//! An agent and its world, to be played with.
+//! An agent and its world, for tests to play with.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::source::{SourceId, SourceKind, SourceUpdate};
 use crate::sync_loop::{Agent, AgentHandle, AgentParts};
 use crate::testkit::FakeRuntime;
 
-/// Far more than anything here takes.
+/// Far longer than anything here takes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// An agent and its world.
@@ -49,7 +49,7 @@ impl Scene {
         Self::start_in(runtime, folder, None, change)
     }
 
-    /// With control groups for its pods, or without.
+    /// Starts it with control groups for its pods, or without.
     pub(super) fn start_in(
         runtime: FakeRuntime,
         folder: &Path,
@@ -84,13 +84,13 @@ impl Scene {
         self.updates.send(SourceUpdate::Pods(delta)).await.unwrap();
     }
 
-    /// What the pods may refer to from now on.
+    /// Sends what the pods may refer to from now on.
     pub(super) async fn send_objects(&self, objects: Objects) {
         let update = SourceUpdate::Objects { source: source(), objects: Arc::new(objects) };
         self.updates.send(update).await.unwrap();
     }
 
-    /// Waits until a pod is as it should be.
+    /// Waits until the condition holds for the pods.
     pub(super) async fn until(&self, what: &str, holds: impl Fn(&[Arc<PodView>]) -> bool) {
         let mut changes = self.handle.board().changes();
         let waiting = async {
@@ -136,7 +136,7 @@ impl Drop for Scene {
     }
 }
 
-/// What people are told, as `reason: message`.
+/// The events of all pods, as `reason: message`.
 pub(super) fn told(scene: &Scene) -> Vec<String> {
     let views = scene.handle.board().all();
     let events = views.iter().flat_map(|view| view.events.clone());

@@ -1,4 +1,4 @@
-//! The end of a pod that has sidecars: they outlast what they serve, within the grace of the pod.
+//! The end of a pod that has sidecars: they outlive what they serve, within the grace period of the pod.
 
 use super::*;
 
@@ -10,8 +10,8 @@ fn running(command: &str) -> Option<Lifecycle> {
     Some(Lifecycle { pre_stop: Some(pre_stop), ..Lifecycle::default() })
 }
 
-/// What the runtime is asked while a pod with these sidecars and the container `web`, which all run, ends with a grace of
-/// 30 seconds.
+/// The calls to the runtime while a pod ends with a grace period of 30 seconds; it has these sidecars and the container
+/// `web`, and all of them run.
 async fn calls_at_the_end_of(
     runtime: FakeRuntime,
     change: impl FnOnce(&mut Pod),

@@ -45,7 +45,7 @@ async fn nothing_starts_or_ends_while_nobody_knows_which_pods_there_are() {
     drop(stage);
     runtime.take_calls();
 
-    // What should be a folder is none for a while,
+    // For a while, what should be a folder is not one.
     let (pods, away) = (folder.path().join("pods"), folder.path().join("away"));
     std::fs::rename(&pods, &away).unwrap();
     std::fs::write(&pods, "").unwrap();

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::source::SourceKind;
 
 impl Scene {
-    /// The agent dies without a word, and another one comes.
+    /// The agent dies without warning, and another one starts.
     async fn dies_and_comes_back(self, folder: &Path, runtime: &FakeRuntime) -> Self {
         self.dies_and_comes_back_with(folder, runtime, |_| {}).await
     }
@@ -39,7 +39,7 @@ impl Scene {
     }
 }
 
-/// Waits until the disk has it.
+/// Waits until this phase is on disk.
 async fn until_kept(folder: &Path, phase: &str) {
     until_kept_text(folder, &format!("\"phase\":\"{phase}\"")).await;
 }
@@ -75,7 +75,7 @@ async fn a_container_that_has_ended_for_good_stays_so_though_its_pod_begins_anew
     assert_eq!(done.state.unwrap().terminated.unwrap().exit_code, 0);
 }
 
-/// Has it be written that the pod has begun years ago.
+/// Changes the status on disk so that the pod started years ago.
 fn began_long_ago(folder: &Path) {
     let file = folder.join("pods/uid/status.json");
     let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -261,7 +261,7 @@ async fn a_container_that_is_lost_is_restarted_once_though_that_takes_a_while() 
     scene.until_running(&["web-1"]).await;
     scene.until("a restart", |all| waits_for(&all[0]).is_none() && count(all) == 1).await;
 
-    // It has crashed before, so it has to wait; and while it does another agent comes.
+    // It has crashed before, so it has to wait; and while it waits, another agent starts.
     for dies in [false, true] {
         let (second, runtime) = (folder(), FakeRuntime::default());
         let mut scene = Scene::start(runtime.clone(), second.path());
@@ -271,7 +271,7 @@ async fn a_container_that_is_lost_is_restarted_once_though_that_takes_a_while() 
         runtime.exit("web", 1);
         scene.until_running(&["web-1", "zone-0"]).await;
         scene.until("the first restart", |all| waits_for(&all[0]).is_none() && count(all) == 1).await;
-        // The end of the other one is what makes the agent look.
+        // The end of the other container is what makes the agent look.
         runtime.exit("zone", 1);
         runtime.lose_sight();
         scene.until_waiting("CrashLoopBackOff").await;
@@ -433,7 +433,7 @@ async fn the_hook_of_an_orphan_is_run_as_it_is_written_on_its_container() {
     drop(scene);
     runtime.take_calls();
 
-    // Its manifest has changed while no agent was there: nobody knows the old one.
+    // Its manifest has changed while no agent was running: the old one is unknown.
     let scene = Scene::start(runtime.clone(), folder.path());
     scene.send(Operation::Add, &[with_hook("2")]).await;
     let gone = |all: &[Arc<PodView>]| all.iter().all(|view| view.pod.metadata.uid.as_deref() != Some("1"));

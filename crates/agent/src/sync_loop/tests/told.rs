@@ -1,4 +1,4 @@
-//! What people are told when a pod does not get what it asks for.
+//! What is reported when a pod does not get what it asks for.
 
 use k8s_openapi::api::core::v1::{ExecAction, ResourceRequirements, SELinuxOptions, SecurityContext};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -115,7 +115,7 @@ async fn a_hook_that_fails_is_told_once() {
     });
     stage.send(Operation::Add, &[web]).await;
     stage.until_told("FailedPostStartHook").await;
-    // It has ended, so it is started again as any other that has: at once, and then after a while.
+    // It has ended, so it is restarted like any other: at once, and then after a while.
     let begun = tokio::time::Instant::now();
     stage.until_waiting("CrashLoopBackOff").await;
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());

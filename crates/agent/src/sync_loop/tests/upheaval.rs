@@ -52,7 +52,7 @@ async fn upheaval(seed: u64) {
             && all[0].pod.metadata.uid.as_deref() == Some(last.as_str())
             && all[0].status.phase.as_deref() == Some("Running")
     };
-    // Init containers end by themselves, sooner or later.
+    // Init containers end by themselves sooner or later.
     let waiting = async {
         while !(is_well(&stage.handle.board().all()) && runtime.running().len() == 3) {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -66,7 +66,8 @@ async fn upheaval(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn never_two_of_a_name_and_never_a_lost_pod_whatever_happens() {
-    // As for the other random histories, the variable raises their number; each of these takes as long as many of those.
+    // As for the other random histories, the variable raises their number; each of these takes as long as many of the
+    // others.
     let cases: u64 = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(600);
     let histories = (cases / 25).max(1);
     for seed in 0..histories {

@@ -1,4 +1,4 @@
-//! Pods with users of their own: on runtimes that can, and on those that cannot.
+//! Pods with users of their own, on runtimes that support them and on those that do not.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn start(folder: &Path, runtime: &FakeRuntime) -> Scene {
     Scene::start_with(runtime.clone(), folder, |settings| settings.admission.runtime.user_namespaces = true)
 }
 
-/// What the folder of a pod says of its ids.
+/// What the folder of a pod says about its ids.
 fn noted(folder: &Path, uid: &str) -> Option<String> {
     std::fs::read_to_string(folder.join("pods").join(uid).join("userns")).ok()
 }

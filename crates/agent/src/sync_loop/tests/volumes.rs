@@ -1,4 +1,4 @@
-//! The files of volumes follow what they are made from, whatever happened to agent and disk meanwhile.
+//! The files of volumes follow their sources, whatever happened to agent and disk in the meantime.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ async fn what_keeps_a_container_from_starting_does_not_hold_up_the_end_of_its_po
     scene.send_objects(settings("red")).await;
     scene.send(Operation::Add, std::slice::from_ref(&pod)).await;
     scene.until_running(&["db-0", "web-0"]).await;
-    // With its files gone, too, the volume is as one that was never set up.
+    // With its files gone as well, the volume is like one that was never set up.
     std::fs::remove_dir_all(volume(folder.path())).unwrap();
     scene.send_objects(Objects::default()).await;
     runtime.exit("web", 1);
@@ -130,7 +130,7 @@ async fn a_container_comes_back_though_what_its_volumes_were_made_from_is_gone()
     runtime.exit("web", 1);
     scene.until_running(&["web-1"]).await;
     until_color(folder.path(), "red").await;
-    // And in a new sandbox, too.
+    // The same in a new sandbox.
     runtime.break_sandboxes();
     scene.until_running(&["web-2"]).await;
     let told = told(&scene);
@@ -219,7 +219,7 @@ async fn what_became_of_the_files_meanwhile_is_mended_at_the_next_look() {
     until_color(folder.path(), "red").await;
     let mended = std::fs::read_link(volume(folder.path()).join("..data")).unwrap();
     assert_ne!(mended, before);
-    // And what is as it should be is not written again.
+    // Files that are up to date are not written again.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(std::fs::read_link(volume(folder.path()).join("..data")).unwrap(), mended);
 }
@@ -247,7 +247,7 @@ async fn a_pod_that_has_ended_gives_its_volumes_back_and_stays_to_be_looked_at()
     assert!(folder.path().join("pods/uid").exists(), "what tells of it stays");
     assert_eq!(runtime.known(), (1, 1));
 
-    // What it has given back is not made again, by no change and by no other agent.
+    // What the pod has given back is not made again, whether by a change or by another agent.
     scene.send_objects(settings("green")).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     scene.task.abort();
@@ -267,7 +267,7 @@ async fn a_pod_that_has_ended_gives_its_volumes_back_and_stays_to_be_looked_at()
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_for_a_container_is_over_before_its_pod_is_taken_down() {
     let folder = folder();
-    // Who reads it waits until somebody has written.
+    // A reader blocks until something has been written.
     let hosts = folder.path().join("hosts");
     mknodat(CWD, &hosts, FileType::Fifo, Mode::from(0o600), 0).unwrap();
     let scene = Scene::start_with(FakeRuntime::default(), folder.path(), |settings| {
@@ -287,21 +287,21 @@ async fn what_was_begun_for_a_container_is_over_before_its_pod_is_taken_down() {
     assert!(!folder.path().join("pods/uid").exists());
 }
 
-/// Lets time pass, which it does not do by itself while a thread is at work, until this is done.
+/// Lets time pass until this is done: by itself it does not pass while a thread is at work.
 async fn while_time_passes<T>(waiting: impl Future<Output = T>) -> T {
     let mut waiting = std::pin::pin!(waiting);
     loop {
         if let std::task::Poll::Ready(done) = futures_util::poll!(&mut waiting) {
             return done;
         }
-        // Work on a disk that does not hang gets on, too: as much as this.
+        // Work on a disk that does not hang makes progress as well: as much as this.
         let looked = tokio::task::spawn_blocking(|| std::fs::read("/proc/self/mountinfo")).await.unwrap();
         looked.unwrap();
         tokio::time::advance(Duration::from_millis(20)).await;
     }
 }
 
-/// Puts something in place of a file that hangs whoever reads it, until it is let go.
+/// Replaces a file by something that blocks its readers until it is released.
 fn freeze(file: &Path) -> impl FnOnce() + use<> {
     if file.exists() {
         std::fs::remove_file(file).unwrap();
@@ -309,7 +309,7 @@ fn freeze(file: &Path) -> impl FnOnce() + use<> {
     mknodat(CWD, file, FileType::Fifo, Mode::from(0o600), 0).unwrap();
     let file = file.to_owned();
     move || {
-        // It hangs whoever comes later no more.
+        // Later readers are no longer blocked.
         let writer = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         drop(writer);

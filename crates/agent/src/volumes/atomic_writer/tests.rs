@@ -65,13 +65,13 @@ fn what_a_writer_that_died_left_is_repaired() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
     write(root, &files(&[("a", "1")]), None, at(1)).expect("written");
-    // Died before publishing; and another time before linking the names.
+    // One writer died before publishing, another one before linking the names.
     fs::create_dir(root.join("..1970_01_01_00_00_09.000000000")).expect("a half-written folder");
     symlink("..1970_01_01_00_00_09.000000000", root.join("..data_tmp")).expect("a link");
     fs::remove_file(root.join("a")).expect("unlinked");
     assert!(!write(root, &files(&[("a", "1")]), None, at(9)).expect("repaired"));
     assert_eq!(names(root), ["..1970_01_01_00_00_01.000000000", "..data", "a"]);
-    // Somebody deleted the files themselves.
+    // Someone deleted the files themselves.
     fs::remove_dir_all(root.join("..1970_01_01_00_00_01.000000000")).expect("removed");
     assert!(write(root, &files(&[("a", "1")]), None, at(3)).expect("written again"));
     assert_eq!(read(root, "a"), "1");
@@ -84,7 +84,7 @@ fn an_attempt_that_fails_leaves_nothing_and_the_old_files_stay() {
     write(root, &files(&[("a", "1")]), None, at(1)).expect("written");
     let before = names(root);
     for second in 2..5 {
-        // A file cannot be a folder, too: the second of these cannot be written.
+        // A file cannot also be a folder: the second of these cannot be written.
         write(root, &files(&[("a", "2"), ("a/b", "2")]), None, at(second)).expect_err("impossible");
         assert_eq!(names(root), before);
     }
@@ -117,7 +117,7 @@ proptest! {
     fn any_sequence_of_contents_ends_in_the_last(steps in prop::collection::vec(prop::collection::btree_map("[a-c](/[x-y])?", "[0-9]{0,3}", 0..4), 1..6)) {
         let folder = tempfile::tempdir().expect("a folder");
         for (second, step) in steps.iter().enumerate() {
-            // A file cannot be a folder, too.
+            // A file cannot also be a folder.
             let step: Vec<(&str, &str)> = step
                 .iter()
                 .filter(|(path, _)| !step.keys().any(|other| other.starts_with(&format!("{path}/"))))

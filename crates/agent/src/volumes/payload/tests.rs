@@ -35,7 +35,7 @@ fn item(key: &str, path: &str, mode: Option<i32>) -> KeyToPath {
     KeyToPath { key: key.to_owned(), path: path.to_owned(), mode }
 }
 
-/// Paths with contents and modes.
+/// Returns paths with contents and modes.
 fn shown(files: Result<Files, VolumeError>) -> Result<Vec<(String, Vec<u8>, u32)>, String> {
     let files = files.map_err(|error| error.to_string())?;
     Ok(files.into_iter().map(|(path, file)| (path, file.content, file.mode)).collect())

@@ -7,7 +7,7 @@ fn volume(path: &Path) -> PreparedVolume {
     PreparedVolume { path: path.to_path_buf(), read_only: false, is_ours: true }
 }
 
-/// What was opened, by its real path.
+/// Returns the real path of an open file.
 fn opened(fd: &OwnedFd) -> PathBuf {
     use std::os::fd::AsRawFd;
     fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).expect("an open file")
@@ -17,7 +17,7 @@ fn opened(fd: &OwnedFd) -> PathBuf {
 fn parts_are_found_or_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = fs::canonicalize(folder.path()).expect("a path");
-    // As a volume in memory is.
+    // The mode of a volume in memory.
     fs::set_permissions(&root, fs::Permissions::from_mode(0o1777)).expect("open to all");
     fs::create_dir_all(root.join("real/deep")).expect("made");
     fs::write(root.join("real/file"), "x").expect("written");

@@ -1,4 +1,4 @@
-//! What happens while an image arrives: one line that changes on a terminal, a line for each step in a pipe.
+//! The progress of an image pull or import: on a terminal one line that changes, in a pipe one line per step.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -12,10 +12,10 @@ use crate::clean::clean;
 use crate::count::count;
 
 const BAR: usize = 20;
-/// Back to the beginning of the line, and empty it.
+/// Returns to the beginning of the line, and erases it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Shows progress on standard error.
+/// A progress display on standard error.
 #[derive(Clone)]
 pub(super) struct Display {
     state: Arc<Mutex<State>>,
@@ -23,10 +23,10 @@ pub(super) struct Display {
     terminal: bool,
 }
 
-/// What is known so far.
+/// The progress so far.
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes here and in all, by layer.
+    /// The bytes received and the total, by layer.
     bytes: BTreeMap<Digest, (u64, u64)>,
     ready: usize,
     finished: bool,
@@ -49,7 +49,7 @@ impl Display {
         if state.finished {
             return;
         }
-        // Nobody to tell is no reason to stop.
+        // A failure to print is no reason to stop.
         let mut out = std::io::stderr().lock();
         let _ = if self.terminal {
             let remark = matches!(event, Event::Retrying { .. }).then_some(line).flatten();
@@ -60,7 +60,7 @@ impl Display {
         };
     }
 
-    /// Leaves a clean line for what comes next.
+    /// Ends the display, and leaves an empty line for what is printed next.
     pub(super) fn finish(&self) {
         self.state.lock().finished = true;
         if self.terminal {
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// Everything in one short line.
+    /// Summarizes everything in one short line.
     fn summary(&self) -> String {
         let (done, total) =
             self.bytes.values().fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -108,7 +108,7 @@ impl State {
         )
     }
 
-    /// The event as a line of its own, if it is worth one.
+    /// Returns a line for an event, if it deserves one.
     fn line(&self, event: &Event) -> Option<String> {
         let short = |layer: &Digest| layer.hex()[..12].to_owned();
         match event {

@@ -7,14 +7,14 @@ use crate::columns::columns;
 
 const HEADER: [&str; 5] = ["IMAGE", "TAG", "ID", "SIZE", "CONTAINERS"];
 
-/// Aligned columns, one row a tag.
+/// Formats images as aligned columns, one row per tag.
 pub(super) fn table(images: &[Image], leases: &[Lease]) -> String {
     let mut rows = Vec::new();
     for image in images {
         let used = leases.iter().filter(|lease| lease.image == image.id).count();
         let mut names: Vec<(String, String)> = image.repo_tags.iter().map(|tag| split(tag)).collect();
         if names.is_empty() {
-            // The repository is known even where the tag has moved on.
+            // The repository is known even if the tag has moved to another image.
             let repository =
                 image.repo_digests.first().and_then(|name| name.split_once('@')).map(|(name, _)| name);
             names.push((repository.unwrap_or("<none>").to_owned(), "<none>".to_owned()));
@@ -29,7 +29,7 @@ pub(super) fn table(images: &[Image], leases: &[Lease]) -> String {
     columns(HEADER, &rows)
 }
 
-/// One document with everything.
+/// Formats everything as one JSON document.
 pub(super) fn json(images: &[Image], leases: &[Lease]) -> String {
     let images: Vec<_> = images
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn json(images: &[Image], leases: &[Lease]) -> String {
     format!("{:#}", json!({ "images": images }))
 }
 
-/// `repository:tag`, of which the repository may have a port.
+/// Splits `repository:tag`; the repository may contain a port.
 fn split(name: &str) -> (String, String) {
     match name.rsplit_once(':') {
         Some((repository, tag)) if !tag.contains('/') => (repository.to_owned(), tag.to_owned()),
@@ -72,7 +72,7 @@ fn split(name: &str) -> (String, String) {
     }
 }
 
-/// Bytes for people, with three digits.
+/// Formats a number of bytes for people, with three digits.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1000 {

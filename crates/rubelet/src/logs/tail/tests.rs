@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use super::*;
 
-/// A container's folder of logs, and whoever follows it.
+/// A container's log folder, and its reader.
 struct Scene {
     folder: tempfile::TempDir,
     tail: Tail,
@@ -19,7 +19,7 @@ impl Scene {
         self.folder.path().join("c").join(name)
     }
 
-    /// Writes to the end of a file, as a runtime would that opens it now.
+    /// Appends to a file, like a runtime that opens it now.
     fn write(&self, name: &str, text: &str) {
         fs::create_dir_all(self.path("")).unwrap();
         let mut file = File::options().create(true).append(true).open(self.path(name)).unwrap();
@@ -39,7 +39,7 @@ impl Scene {
     }
 }
 
-/// A line, or that an instance has ended.
+/// Formats a line, or the end of an instance.
 fn text(told: Told<'_>) -> String {
     match told {
         Told::Line(line) => String::from_utf8_lossy(line).into_owned(),
@@ -76,7 +76,7 @@ fn nothing_is_lost_by_a_rotation() {
     scene.write("0.log", "1\n");
     assert_eq!(scene.read(), ["1"]);
     scene.write("0.log", "2\n");
-    // Moved away, and written to until the runtime opens the log anew; and for a moment after that.
+    // It is renamed, and written to until the runtime reopens the log, and for a moment after that.
     fs::rename(scene.path("0.log"), scene.path("0.log.20260801-120000")).unwrap();
     assert_eq!(scene.read(), ["2"]);
     scene.write("0.log.20260801-120000", "3\n");
@@ -125,7 +125,7 @@ fn a_log_that_is_emptied_begins_anew() {
 #[test]
 fn instances_follow_each_other_from_the_oldest_that_is_there() {
     let mut scene = Scene::new(None);
-    // The first two are long gone, and so is the fourth.
+    // The first two were removed long ago, and so was the fourth.
     scene.write("2.log", "two\n");
     assert_eq!(scene.read(), ["two"]);
     scene.write("2.log", "last words");
@@ -156,7 +156,7 @@ fn the_last_lines_are_found_from_the_end() {
         scene.write("0.log", text);
         assert_eq!(scene.read_to_end(), wanted, "{text:?} {count}");
     }
-    // More than is looked at at once.
+    // More than one read returns.
     let mut scene = Scene::new(Some(3));
     let line = "y".repeat(CHUNK / 2);
     scene.write("0.log", &format!("{line}\n").repeat(20));

@@ -1,4 +1,4 @@
-//! The fields of a configuration file, taken one by one; what is left is what we do not know.
+//! The fields of a configuration file, taken one by one; those that remain are unknown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::ConfigError;
 
-/// The fields that were not taken yet.
+/// The fields that have not been taken yet.
 pub(super) struct Fields(BTreeMap<String, Value>);
 
 impl Fields {
@@ -18,7 +18,7 @@ impl Fields {
         serde_saphyr::from_str(text).map(Self).map_err(|error| ConfigError::NotYaml(error.to_string()))
     }
 
-    /// The value of a field, if it is there and says something.
+    /// Takes the value of a field, if it is present and not null.
     pub(super) fn take<T: DeserializeOwned>(
         &mut self,
         field: &'static str,
@@ -27,7 +27,7 @@ impl Fields {
         serde_json::from_value(value).map(Some).map_err(|error| wrong(field, &error))
     }
 
-    /// The same, of a field for which zero means what is usual.
+    /// Takes the value of a field for which zero means the default.
     pub(super) fn amount<T: DeserializeOwned + Default + PartialEq>(
         &mut self,
         field: &'static str,
@@ -35,13 +35,13 @@ impl Fields {
         Ok(self.take::<T>(field)?.filter(|value| *value != T::default()))
     }
 
-    /// A length of time. Zero means what is usual: files that programs write are full of it.
+    /// Takes a duration. Zero means the default, since generated files are full of zeros.
     pub(super) fn duration(&mut self, field: &'static str) -> Result<Option<Duration>, ConfigError> {
         let Some(text) = self.amount::<String>(field)? else { return Ok(None) };
         Ok(Some(read_duration(field, &text)?).filter(|duration| !duration.is_zero()))
     }
 
-    /// A length of time inside of another field. Zero is a length like any other.
+    /// Takes a duration inside another field. Here zero is an ordinary value.
     pub(super) fn nested_duration(
         &mut self,
         field: &'static str,
@@ -56,13 +56,13 @@ impl Fields {
         text.parse().map(Some).map_err(|error: EndpointError| wrong(field, &error))
     }
 
-    /// What was not taken, except for what says nothing.
+    /// Returns the names of the fields that were not taken, except those with empty values.
     pub(super) fn left(self) -> impl Iterator<Item = String> {
         self.0.into_iter().filter(|(_, value)| !says_nothing(value)).map(|(field, _)| field)
     }
 }
 
-/// Whether a value is what a program writes for "nothing".
+/// Whether a value is one that programs write for "not set".
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! What a configuration file says about the node as a whole: how much pods may take of it, and how they are kept apart.
+//! The node-wide part of a configuration file: how much of the node pods may use, and how they are isolated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use rubelet_agent::resource::Quantity;
 
 use super::{ConfigError, Fields, wrong};
 
-/// What a configuration file says about the node.
+/// The node-wide settings of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeConfig {
     pub(crate) max_pods: Option<usize>,
-    /// What pods do not get, by resource.
+    /// Resources that are reserved, and so not available to pods.
     pub(crate) reserved: BTreeMap<String, Quantity>,
-    /// What is kept free, of memory and of the disk of the data folder.
+    /// How much memory, and how much of the data folder's disk, is kept free.
     pub(crate) kept_free: KeptFree,
     pub(crate) unsafe_sysctls: Vec<SysctlPattern>,
     pub(crate) seccomp_default: bool,
     pub(crate) cpu_quota: Option<bool>,
     pub(crate) cpu_period: Option<Duration>,
     pub(crate) single_process_oom_kill: bool,
-    /// How many ids a pod with users of its own gets.
+    /// The number of ids for a pod with a user namespace.
     pub(crate) ids_per_pod: Option<u32>,
     pub(crate) groups: GroupConfig,
 }
 
-/// What it says about control groups of pods.
+/// The settings for the control groups of pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupConfig {
-    /// Whether pods have groups of their own.
+    /// Whether pods get control groups of their own.
     pub(crate) are_made: bool,
-    /// Whether all of them together are held to what is not reserved.
+    /// Whether all pods together are limited to what is not reserved.
     pub(crate) are_held: bool,
-    /// Who makes them, if the runtime does not tell.
+    /// Who creates the groups, if the runtime does not say.
     pub(crate) driver: Option<Driver>,
-    /// Below which group.
+    /// The parent group.
     pub(crate) root: Option<String>,
     pub(crate) pids_limit: Option<i64>,
 }
@@ -47,7 +47,8 @@ impl Default for GroupConfig {
     }
 }
 
-/// What is kept free: of a kubelet's `evictionHard`, the two thresholds that lower what pods may ask for.
+/// The memory and disk space to keep free: the two thresholds of a kubelet's `evictionHard` that reduce what pods may
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeptFree {
     pub(crate) memory: Threshold,
@@ -55,13 +56,13 @@ pub(crate) struct KeptFree {
 }
 
 impl Default for KeptFree {
-    /// A kubelet's.
+    /// The kubelet's defaults.
     fn default() -> Self {
         Self { memory: Threshold::Amount(Quantity::from_units(100 << 20)), disk: Threshold::Percent(10) }
     }
 }
 
-/// An amount, or a part of the whole.
+/// An absolute amount, or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Threshold {
     Amount(Quantity),
@@ -69,7 +70,7 @@ pub(crate) enum Threshold {
 }
 
 impl Threshold {
-    /// How much that is of a whole.
+    /// Returns how much that is of a whole.
     pub(crate) fn of(self, whole: Quantity) -> Quantity {
         match self {
             Self::Amount(amount) => amount,
@@ -91,7 +92,7 @@ impl Threshold {
 }
 
 impl NodeConfig {
-    /// Takes what is about the node; what of it has no effect is put into `ignored`.
+    /// Takes the node-wide fields; those without effect are added to `ignored`.
     pub(super) fn take(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<Self, ConfigError> {
         let mut reserved = BTreeMap::new();
         for field in ["systemReserved", "kubeReserved"] {
@@ -126,7 +127,7 @@ impl NodeConfig {
                     None => None,
                 },
                 root: fields.amount("cgroupRoot")?,
-                // Below zero means none.
+                // A negative number means no limit.
                 pids_limit: fields.take::<i64>("podPidsLimit")?.filter(|limit| *limit > 0),
             },
         })
@@ -148,7 +149,7 @@ fn ids_per_pod(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<Option<
 fn cpu_period(fields: &mut Fields) -> Result<Option<Duration>, ConfigError> {
     const FIELD: &str = "cpuCFSQuotaPeriod";
     let period = fields.duration(FIELD)?;
-    // What the kernel takes.
+    // The range that the kernel accepts.
     let allowed = Duration::from_millis(1)..=Duration::from_secs(1);
     if period.is_some_and(|period| !allowed.contains(&period)) {
         return Err(wrong(FIELD, &"must be from 1ms to 1s"));
@@ -156,7 +157,7 @@ fn cpu_period(fields: &mut Fields) -> Result<Option<Duration>, ConfigError> {
     Ok(period)
 }
 
-/// Of a kubelet's `enforceNodeAllocatable`: what is said of others than pods has no effect.
+/// Whether a kubelet's `enforceNodeAllocatable` includes pods. Its other values have no effect.
 fn are_held(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<bool, ConfigError> {
     let Some(enforced) = fields.take::<Vec<String>>("enforceNodeAllocatable")? else { return Ok(true) };
     let others = enforced.iter().filter(|name| !matches!(name.as_str(), "pods" | "none" | ""));
@@ -168,7 +169,7 @@ fn kept_free(fields: &mut Fields, ignored: &mut Vec<String>) -> Result<KeptFree,
     const FIELD: &str = "evictionHard";
     let mut kept = KeptFree::default();
     let Some(signals) = fields.take::<BTreeMap<String, String>>(FIELD)? else { return Ok(kept) };
-    // A file that names some thresholds has no others.
+    // In a file that sets some thresholds, those it leaves out are off.
     kept = KeptFree { memory: Threshold::Percent(0), disk: Threshold::Percent(0) };
     for (signal, text) in signals {
         let threshold = || Threshold::read(&text).map_err(|error| wrong(FIELD, &error));

@@ -1,4 +1,4 @@
-//! What configuration files say, and what is wrong with them.
+//! Tests of what configuration files set, and of how errors in them are reported.
 
 use rubelet_agent::gc::{ImagePolicy, LogPolicy};
 use rubelet_agent::resource::Quantity;
@@ -148,7 +148,7 @@ fn a_file_without_end_is_refused() {
     assert_eq!(error, "it is larger than 10 MiB, too large for a configuration");
 }
 
-/// As kubeadm writes it: everything that nobody has decided is zero or empty, and means what is usual.
+/// As kubeadm writes it: every setting without a value is zero or empty, which means the default.
 const OF_KUBEADM: &str = "\
 apiVersion: kubelet.config.k8s.io/v1beta1
 authentication:

@@ -1,4 +1,4 @@
-//! What a configuration file says about logs and images: how much of them is kept.
+//! The part of a configuration file about logs and images: how much of them is kept.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rubelet_agent::resource::Quantity;
 
 use super::{ConfigError, Fields, wrong};
 
-/// How much of logs and images is kept.
+/// How much of logs and images to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upkeep {
     pub(crate) images: ImagePolicy,
@@ -50,7 +50,7 @@ fn logs(fields: &mut Fields) -> Result<LogPolicy, ConfigError> {
             let size: Quantity = text.parse().map_err(|error| wrong(SIZE, &error))?;
             match size.units() {
                 0 => return Err(wrong(SIZE, &"must not be zero; a negative size turns log rotation off")),
-                // Below zero means that nothing is ever too large.
+                // A negative size means no limit.
                 bytes => u64::try_from(bytes).unwrap_or(u64::MAX),
             }
         }

@@ -1,4 +1,4 @@
-//! The URL of manifests, with its headers. Their values may be credentials, so nothing here shows them.
+//! The manifest URL with its headers. Header values may be credentials, so nothing here shows them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ const HEADERS: &str = "staticPodURLHeader";
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ConfiguredUrl {
     pub(crate) url: String,
-    /// For this URL, and for no other.
+    /// Headers for this URL only.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -29,7 +29,7 @@ impl ConfiguredUrl {
     }
 }
 
-/// What a deserializer says of a value that it does not like contains the value, so that is left out.
+/// Reads the headers. A deserializer's error message contains the offending value, so the message is left out.
 fn headers(given: Option<Value>) -> Result<Vec<(String, String)>, ConfigError> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let by_name: BTreeMap<String, Vec<String>> = serde_json::from_value(given)

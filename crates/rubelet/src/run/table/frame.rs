@@ -1,7 +1,7 @@
-//! A drawn table as text for a terminal, and how the one before it is wiped away.
+//! A drawn table as text for a terminal, and how the previous one is erased.
 //!
-//! It is drawn in place, below what was printed before: no other screen, no raw mode, no hidden cursor. So there is
-//! nothing that would have to be restored, however the program ends.
+//! It is drawn in place, below what was printed before: no alternate screen, no raw mode, no hidden cursor. So there is
+//! nothing to restore, however the program ends.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Effects};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier, Style};
 
-/// A table that is ready to be printed.
+/// A table that is ready to print.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     lines: Vec<FrameLine>,
@@ -28,13 +28,14 @@ impl Frame {
         Self { lines: buffer.content.chunks(width).map(|cells| line(cells, has_colour)).collect() }
     }
 
-    /// What to print for it to be seen. The cursor stays at the end of its last line.
+    /// Returns what to print to show it. The cursor stays at the end of the last line.
     pub(super) fn text(&self) -> String {
         self.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\r\n")
     }
 
-    /// What to print for it to be gone, from a terminal that is so wide by now: lines that have become too long were
-    /// wrapped by it. Row by row: some terminals (tmux) keep what is cleared down from the very top among what has scrolled off.
+    /// Returns what to print to erase it from a terminal that now has this many columns: the terminal has wrapped lines
+    /// that have become too long. It erases row by row, since some terminals (tmux) move what is cleared from the very
+    /// top downwards into their scrollback.
     pub(super) fn erasure(&self, columns: usize) -> String {
         let wrapped = |line: &FrameLine| line.width.div_ceil(columns.max(1)).max(1);
         let rows: usize = self.lines.iter().map(wrapped).sum();
@@ -50,7 +51,7 @@ fn line(cells: &[Cell], has_colour: bool) -> FrameLine {
     let (mut text, mut before) = (String::new(), anstyle::Style::new());
     let mut skip = 0;
     for cell in &cells[..end] {
-        // A wide character has the cells after it.
+        // A wide character also occupies the cells after it.
         if skip > 0 {
             skip -= 1;
             continue;

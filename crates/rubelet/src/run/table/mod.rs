@@ -1,5 +1,5 @@
-//! The table that `rubelet run` shows on a terminal: every pod in a line, what is wrong with manifests, and what happened
-//! last. It is drawn anew when something has changed, and never otherwise.
+//! The table that `rubelet run` shows on a terminal: one line per pod, the problems of manifests, and the latest
+//! events. It is redrawn when something has changed, and only then.
 
 mod frame;
 mod render;
@@ -19,10 +19,10 @@ pub(crate) use screen::Screen;
 
 use super::report::ProblemTeller;
 
-/// Changes that follow each other more closely than this are shown together.
+/// Changes that follow each other faster than this are shown together.
 const CALM: Duration = Duration::from_millis(100);
 
-/// Keeps the table as it should be, for as long as it is polled.
+/// Keeps the table up to date, for as long as it is polled.
 pub(super) async fn show(screen: &Screen, agent: &AgentHandle, hint: String) {
     let (Ok(mut resized), Ok(mut resumed)) = (
         signal(SignalKind::window_change()),

@@ -1,4 +1,4 @@
-//! The table as cells: a pure function of what there is to show and of how much room there is.
+//! The table as cells: a pure function of what to show and of the size of the terminal.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
@@ -13,25 +13,25 @@ const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 const BAD: Style = Style::new().fg(Color::Red);
 
-/// How large the terminal is.
+/// The size of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: u16,
     pub(super) rows: u16,
 }
 
-/// From this width on there is room for what is wrong with a pod.
+/// The minimum width at which the problem of a pod is shown.
 const WIDE: u16 = 72;
-/// From this width on there is room for restarts.
+/// The minimum width at which restarts are shown.
 const MEDIUM: u16 = 64;
-/// Between columns.
+/// The space between columns.
 const SPACING: u16 = 2;
 /// How many problems and events are shown at most.
 const MOST_PROBLEMS: usize = 3;
 const MOST_EVENTS: usize = 6;
 
-/// Draws the table, no larger than the terminal but for one column and one row: what fills the last column wraps in some
-/// terminals, and one line of what was printed before stays in sight.
+/// Draws the table, leaving at least one column and one row of the terminal free: some terminals wrap a line that fills
+/// the last column, and one line of earlier output stays visible.
 pub(super) fn render(view: &View, size: Size) -> Buffer {
     let width = size.columns.saturating_sub(1).max(1);
     let room = Room::divide(view, usize::from(size.rows.saturating_sub(1).max(1)));
@@ -58,7 +58,7 @@ pub(super) fn render(view: &View, size: Size) -> Buffer {
 /// How many lines each part gets.
 #[derive(Debug, PartialEq, Eq)]
 struct Room {
-    /// Header, pods, and the line that says how many more there are.
+    /// The header, the pods, and the line that says how many more there are.
     table: usize,
     problems: usize,
     events: usize,
@@ -67,7 +67,8 @@ struct Room {
 }
 
 impl Room {
-    /// Pods come first; but what is wrong with manifests, and a few events, are shown even if not all pods are.
+    /// Divides the lines among the parts. Pods come first, but problems of manifests and a few events are shown even if
+    /// not all pods fit.
     fn divide(view: &View, lines: usize) -> Self {
         let nothing = Self { table: 0, problems: 0, events: 0, gaps: 0 };
         let Some(lines) = lines.checked_sub(1).filter(|lines| *lines >= 2) else { return nothing };
@@ -89,7 +90,7 @@ impl Room {
     }
 }
 
-/// Draws the pods below a header; returns the line after them.
+/// Draws the pods below a header, and returns the row after them.
 fn pods(view: &View, lines: usize, buffer: &mut Buffer) -> u16 {
     let width = buffer.area.width;
     let shown = shown_pods(&view.pods, lines - 1);
@@ -134,7 +135,7 @@ fn pods(view: &View, lines: usize, buffer: &mut Buffer) -> u16 {
     height + 1
 }
 
-/// The pods that there is room for, in order: all of them, or those in trouble first, and then those on the way.
+/// Selects the pods that fit, in order: all of them, or else first those in trouble and then those in progress.
 fn shown_pods(pods: &[Summary], lines: usize) -> Vec<&Summary> {
     if pods.len() <= lines {
         return pods.iter().collect();
@@ -160,7 +161,7 @@ fn event_line(event: &Event) -> Line<'static> {
     ])
 }
 
-/// How many pods there are and how they are, which is all that very small terminals show.
+/// The number of pods in each state, which is all that very small terminals show.
 fn footer(view: &View, width: u16) -> Line<'static> {
     let count = |mood| view.pods.iter().filter(|pod| pod.mood == mood).count();
     let pods = match view.pods.len() {
@@ -197,7 +198,7 @@ fn style_of(mood: Mood) -> Style {
     })
 }
 
-/// A text in so many columns; what does not fit ends with an ellipsis.
+/// Shortens a text to this many columns, with an ellipsis if something was cut.
 fn fitting(text: &str, width: u16) -> String {
     let width = usize::from(width);
     if Span::raw(text).width() <= width {
@@ -210,7 +211,7 @@ fn fitting(text: &str, width: u16) -> String {
     cut + "…"
 }
 
-/// A line at a height; what does not fit ends with an ellipsis.
+/// Draws a line in this row, with an ellipsis if it does not fit.
 fn put(buffer: &mut Buffer, y: u16, line: &Line<'_>) {
     let width = buffer.area.width;
     if y >= buffer.area.height {

@@ -1,7 +1,7 @@
 //! The terminal, with a table at its lower end and everything else printed above it.
 //!
-//! Nobody waits for it: the newest table replaces one that was not printed yet, and of the lines that wait the oldest are
-//! left out when there are too many.
+//! Nothing waits for the terminal: a new table replaces one that has not been printed yet, and if too many lines are
+//! waiting, the oldest are dropped.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -12,19 +12,19 @@ use super::render::Size;
 use crate::backlog::Backlog;
 use crate::behind::{Behind, Moment, Waiting};
 
-/// A terminal that can show a table. Clones are the same terminal.
+/// A terminal that can show a table. Clones refer to the same terminal.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     has_colour: bool,
     printer: Behind<Scene>,
 }
 
-/// What waits to be seen.
+/// What waits to be printed.
 #[derive(Debug, Default)]
 struct Scene {
     lines: Backlog,
     frame: Option<Frame>,
-    /// Whether somebody else has written to the terminal, so that what was drawn is not where it was.
+    /// Whether something else has written to the terminal, so that the drawn table is no longer where it was.
     is_lost: bool,
 }
 
@@ -39,7 +39,7 @@ impl Waiting for Scene {
 }
 
 impl Screen {
-    /// The terminal that output and errors go to, if both do, and if it can do more than print.
+    /// Returns the terminal that both output and errors go to, if it can do more than print.
     pub(crate) fn of_terminal() -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
         if is_dumb || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
@@ -53,17 +53,17 @@ impl Screen {
         self.has_colour
     }
 
-    /// How large it is now.
+    /// The current size.
     pub(super) fn size(&self) -> Size {
         size()
     }
 
-    /// From now on there is a table. Panics are printed above it, too.
+    /// Starts showing a table. From now on, panics are printed above it as well.
     pub(super) fn begin(&self) {
         let mut picture = Picture { has_colour: self.has_colour, ..Picture::default() };
         self.printer.start(move |scene, moment| {
             let text = picture.next(scene, moment, usize::from(size().columns));
-            // A terminal that is gone is no reason for the agent to end.
+            // Losing the terminal is no reason for the agent to end.
             let mut out = io::stdout().lock();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         });
@@ -74,17 +74,17 @@ impl Screen {
         self.printer.print(text);
     }
 
-    /// Draws another table in place of the last one.
+    /// Draws a table in place of the previous one.
     pub(super) fn draw(&self, frame: Frame) {
         self.printer.put(|scene| scene.frame = Some(frame));
     }
 
-    /// Says that the cursor is not where it was.
+    /// Notes that the cursor is no longer where it was.
     pub(super) fn lost_its_place(&self) {
         self.printer.put(|scene| scene.is_lost = true);
     }
 
-    /// Leaves the last table where it is, with the cursor below it, and prints as usual from then on.
+    /// Leaves the last table in place, with the cursor below it, and prints normally from then on.
     pub(crate) fn end(&self) {
         self.printer.end();
     }
@@ -96,17 +96,17 @@ fn size() -> Size {
     size.map_or(Size { columns: 80, rows: 24 }, |size| Size { columns: size.ws_col, rows: size.ws_row })
 }
 
-/// What is on the terminal.
+/// What the terminal shows.
 #[derive(Debug, Default)]
 struct Picture {
     has_colour: bool,
     drawn: Frame,
-    /// Whether the table was left for good: lines are printed below it.
+    /// Whether the table has been left for good; lines are then printed below it.
     is_left: bool,
 }
 
 impl Picture {
-    /// What to write so that the terminal shows what has waited.
+    /// Returns what to write so that the terminal shows what was waiting.
     fn next(&mut self, mut scene: Scene, moment: Moment, columns: usize) -> String {
         let lines = self.text_of(scene.lines.take());
         if self.is_left {

@@ -26,7 +26,7 @@ fn event(time: &str, pod: &str, is_warning: bool, reason: &str, message: &str, c
     }
 }
 
-/// A few pods, one of them in trouble, and a manifest that is broken.
+/// A few pods, one of them in trouble, and a broken manifest.
 fn view() -> View {
     View {
         pods: vec![
@@ -57,7 +57,7 @@ fn view() -> View {
     }
 }
 
-/// The rows as they are seen, without colours.
+/// The rows as they appear, without colours.
 fn text(view: &View, columns: u16, rows: u16) -> String {
     let size = Size { columns, rows };
     let buffer = render(view, size);
@@ -110,7 +110,7 @@ fn what_a_container_says_cannot_upset_the_terminal() {
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
 }
 
-/// Whatever the size, it is drawn, and it fits.
+/// Whatever the size, it is drawn and fits.
 #[test]
 fn at_every_size() {
     let mut many = view();

@@ -1,4 +1,4 @@
-//! What the table shows: values only.
+//! The contents of the table, as plain values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use rubelet_agent::source::SourceId;
 
 use crate::summary::{Summary, short_time};
 
-/// How many events are remembered; as many are shown as there is room for.
+/// How many events are remembered; as many of them are shown as fit.
 const REMEMBERED: usize = 20;
 
 /// Everything that is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) pods: Vec<Summary>,
-    /// What is wrong with manifests, as of now.
+    /// The current problems of manifests.
     pub(super) problems: Vec<String>,
-    /// What happened lately, oldest first.
+    /// The latest events, oldest first.
     pub(super) events: Vec<Event>,
     /// Where else to look.
     pub(super) hint: String,
 }
 
-/// Something that happened to a pod.
+/// An event of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) time: String,
@@ -34,12 +34,12 @@ pub(super) struct Event {
     pub(super) reason: String,
     pub(super) message: String,
     pub(super) count: u64,
-    /// By which it is sorted.
+    /// The time that events are sorted by.
     pub(super) at: i64,
 }
 
 impl View {
-    /// Takes over how all pods are now. Events of pods that are gone stay until newer ones take their place.
+    /// Updates all pods. Events of pods that are gone stay until newer ones take their place.
     pub(super) fn update_pods(&mut self, all: &[Arc<PodView>]) {
         self.pods = all.iter().map(|view| Summary::of_view(view)).collect();
         let there: BTreeSet<&str> = self.pods.iter().map(|pod| pod.name.as_str()).collect();
@@ -60,7 +60,7 @@ impl View {
         self.events.drain(..too_many);
     }
 
-    /// Takes over what is wrong with manifests now. What is only to be noted has been printed once.
+    /// Updates the problems of manifests. Mere notes are left out: they have been printed once.
     pub(super) fn update_problems(&mut self, all: &BTreeMap<SourceId, Vec<Problem>>) {
         self.problems = all
             .values()

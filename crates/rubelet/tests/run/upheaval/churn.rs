@@ -1,4 +1,4 @@
-//! A node on which something always happens.
+//! A node on which something happens all the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,15 +12,15 @@ use super::pods::{Kind, Version};
 use super::witness::{Witness, look};
 use crate::node::Node;
 
-/// How many pods there may be.
+/// The maximum number of pods.
 const SLOTS: usize = 20;
-/// How long pods may take to be as they should, once nobody is killed any more.
+/// How long pods may take to reach the wanted state once nothing is killed any more.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What an agent ends with that cannot reach its runtime.
+/// The exit code of an agent that cannot reach its runtime.
 const NO_RUNTIME: i32 = 3;
 
-/// Crash loops are to be quick: each restart is a chance to go wrong.
+/// Keeps crash loops fast: each restart is a chance for something to go wrong.
 const CONFIG: &str = "crashLoopBackOff: { maxContainerRestartPeriod: 1s }\n";
 
 #[derive(Debug, Default)]
@@ -30,19 +30,20 @@ struct Tally {
     processes_killed: u32,
     agents_killed: u32,
     runtimes_killed: u32,
-    /// Agents whose runtime was killed while they started.
+    /// Agents that were restarted because their runtime was killed while they started.
     agents_revived: u32,
 }
 
 pub(super) struct Churn {
-    // Dropped in this order: the witness before the node, the node before the runtime that its pods are on.
+    // The order of these fields matters, since they are dropped in it: the witness before the node, the node before the
+    // runtime of its pods.
     witness: Witness,
     inspector: Inspector,
     node: Node,
     ground: Ground,
     random: fastrand::Rng,
     seed: u64,
-    /// The version that is wanted in each slot; nothing where no pod is.
+    /// The wanted version in each slot; none where no pod is wanted.
     wanted: BTreeMap<usize, u32>,
     versions: u32,
     /// Every sandbox and container that was ever listed.
@@ -78,7 +79,7 @@ impl Churn {
         format!("{:?}, {} looks at all processes", self.tally, self.witness.looks())
     }
 
-    /// Changes some pods, kills somebody at a random moment, changes some more, and starts whoever was killed again.
+    /// Changes some pods, kills a process at a random moment, changes some more pods, and restarts what was killed.
     pub(super) fn disturb(&mut self) {
         self.revive();
         self.change_some();
@@ -110,7 +111,7 @@ impl Churn {
         self.check();
     }
 
-    /// What a service manager does: an agent that found no runtime when it started says so and ends.
+    /// Acts as a service manager: an agent that found no runtime when it started has reported that and ended.
     fn revive(&mut self) {
         if let Some(code) = self.node.agent_ended() {
             assert_eq!(code, NO_RUNTIME, "the agent ended by itself\n{}", self.node.said());
@@ -155,7 +156,7 @@ impl Churn {
         }
     }
 
-    /// What must never be.
+    /// Checks that nothing forbidden has happened.
     fn check(&mut self) {
         let seed = self.seed;
         assert_eq!(self.witness.complaints(), Vec::<String>::new(), "seed {seed}\n{}", self.node.said());
@@ -167,7 +168,7 @@ impl Churn {
         }
     }
 
-    /// Waits until every pod that is wanted runs in its last version, and nothing else does.
+    /// Waits until every wanted pod runs in its latest version, and nothing else runs.
     pub(super) fn settle(&mut self) {
         let number = self.node.seconds(0);
         let problem = |churn: &Self| {
@@ -200,7 +201,7 @@ impl Churn {
         self.check();
     }
 
-    /// If they do not, the doctor says which calls hang.
+    /// If the folders stay, the doctor says which calls hang.
     fn wait_for_folders_to_go(&self) {
         let entries = |name: &str| self.node.path(name).read_dir().into_iter().flatten().flatten();
         let left = || -> Vec<PathBuf> {
@@ -213,8 +214,8 @@ impl Churn {
         }
     }
 
-    /// Removes all pods, and looks for what they left: processes, folders, mounts, control groups, and what the runtime
-    /// still knows.
+    /// Removes all pods, and checks what they left behind: processes, folders, mounts, control groups, and entries in
+    /// the runtime.
     pub(super) fn leave_nothing(mut self) {
         for slot in 0..SLOTS {
             self.remove(slot);
@@ -234,8 +235,8 @@ impl Churn {
         assert_eq!(mounts_below(&self.node.path("data/pods")), Vec::<String>::new());
         let mut groups: Vec<PathBuf> = control_groups(&self.ids);
         if matches!(self.ground, Ground::Containerd(_)) {
-            // A containerd that is killed while it makes a container forgets its groups. They must be empty: only such can
-            // be removed.
+            // A containerd that is killed while it creates a container forgets its groups. They must be empty: others
+            // cannot be removed.
             groups.retain(|group| fs::remove_dir(group).is_err());
         }
         assert_eq!(groups, Vec::<PathBuf>::new(), "control groups are left, seed {}", self.seed);
@@ -256,7 +257,7 @@ fn file(slot: usize) -> String {
     format!("pod-{slot}.yaml")
 }
 
-/// Lets others work for so many milliseconds.
+/// Lets other threads work for this many milliseconds.
 pub(super) fn pause(milliseconds: u64) {
     wait::until(Duration::from_millis(milliseconds), || None::<()>);
 }
@@ -268,7 +269,7 @@ fn mounts_below(folder: &Path) -> Vec<String> {
     table.lines().filter_map(point).filter(|point| point.starts_with(&folder)).collect()
 }
 
-/// Control groups that are named after one of these.
+/// Returns the control groups that are named after one of these ids.
 fn control_groups(ids: &BTreeSet<String>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];

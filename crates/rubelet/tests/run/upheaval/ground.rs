@@ -8,11 +8,11 @@ use rubelet_testbed::{BUSYBOX, Containerd, Embedded, Flavor, require};
 
 use crate::node::Node;
 
-/// A runtime, apart from the agent or inside it.
+/// A runtime, outside the agent or inside it.
 pub(super) enum Ground {
     /// The embedded runtime, in the agent's process.
     Inside,
-    /// The embedded runtime, a process of its own.
+    /// The embedded runtime as a process of its own.
     Beside(Embedded),
     Containerd(Containerd),
 }
@@ -39,7 +39,7 @@ impl Ground {
         }
     }
 
-    /// What the agent is told, if anything.
+    /// Returns the endpoint to give to the agent, if any.
     pub(super) fn endpoint(&self) -> Option<String> {
         match self {
             Self::Inside => None,
@@ -48,7 +48,7 @@ impl Ground {
         }
     }
 
-    /// Whether it can be killed apart from the agent.
+    /// Whether it can be killed separately from the agent.
     pub(super) fn is_apart(&self) -> bool {
         !matches!(self, Self::Inside)
     }
@@ -70,17 +70,17 @@ impl Ground {
     }
 }
 
-/// Asks the runtime, as anybody could.
+/// Asks the runtime directly, independently of the agent.
 pub(super) struct Inspector {
     client: RuntimeClient,
     tokio: tokio::runtime::Runtime,
 }
 
-/// What a runtime has of a pod.
+/// What a runtime knows of a pod.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) ids: Vec<String>,
-    /// Names of containers that run, each with its sandbox.
+    /// The names of running containers, each with its sandbox.
     pub(super) running: Vec<(String, String)>,
 }
 
@@ -94,7 +94,7 @@ impl Inspector {
         Self { client, tokio }
     }
 
-    /// Everything; `None` if the runtime is away.
+    /// Returns everything; `None` if the runtime is down.
     pub(super) fn look(&self) -> Option<Vec<Found>> {
         let listing = self.tokio.block_on(self.client.list_pods(&ListFilter::All)).ok()?;
         let found = listing.pods.iter().map(|pod| {

@@ -1,7 +1,7 @@
-//! Pods that come, change and go all the time, while the agent and its runtime are killed all the time: never two
-//! containers of one name, never a lost pod, and nothing left at the end.
+//! Pods that start, change and end all the time, while the agent and its runtime are killed all the time: there must
+//! never be two containers of the same name, never a lost pod, and nothing left at the end.
 //!
-//! Here in short; `cargo xtask soak agent` has more of it, by these variables:
+//! This is the short version; `cargo xtask soak agent` runs a longer one, through these variables:
 
 mod churn;
 mod ground;
@@ -14,9 +14,9 @@ use crate::node::Node;
 
 /// How often something is killed.
 const KILLS: &str = "RUBELET_UPHEAVAL_KILLS";
-/// How often one manifest is written anew.
+/// How often one manifest is rewritten.
 const VERSIONS: &str = "RUBELET_UPHEAVAL_VERSIONS";
-/// What random choices are made from. When processes are interrupted is in no seed, but what is done is.
+/// The seed for random choices. It decides what is done, but not at which point processes are interrupted.
 const SEED: &str = "RUBELET_UPHEAVAL_SEED";
 
 fn number(variable: &str, usual: u64) -> u64 {
@@ -67,7 +67,7 @@ fn the_last_version_runs_alone_whatever_happened_before() {
     let last = u32::try_from(versions).expect("not so many");
     for version in 1..=last {
         write(&node, version);
-        // A different pace each time, so that every stage of a pod's life is interrupted sooner or later.
+        // The pace varies, so that every stage of a pod's life is interrupted sooner or later.
         churn::pause(random.u64(..400));
         if random.u8(..4) == 0 {
             node.end_agent("-KILL");

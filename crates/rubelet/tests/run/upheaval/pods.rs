@@ -1,24 +1,24 @@
-//! Pods of many kinds, each of whose processes says to whom it belongs.
+//! Pods of many kinds, in each of which every process says to which container it belongs.
 
 use std::fmt::Write as _;
 
-/// In the environment of every process: `node/slot/version/container`.
+/// A variable in the environment of every process: `node/slot/version/container`.
 pub(super) const MARK: &str = "RUBELET_UPHEAVAL";
 
-/// What a pod is like. A slot keeps its kind over all its versions.
+/// The kind of a pod. A slot keeps its kind through all versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One container that ends when it is told to.
+    /// One container that ends when asked to.
     Plain,
-    /// One that does not.
+    /// One container that does not.
     Stubborn,
-    /// One that fails again and again.
+    /// One container that fails again and again.
     Crashing,
-    /// One after another that has to succeed first.
+    /// One container, after another one that must succeed first.
     Initialised,
-    /// One with another beside it that starts before and ends after it.
+    /// One container, with a sidecar that starts before and ends after it.
     Accompanied,
-    /// Two, with a folder in memory between them.
+    /// Two containers that share a folder in memory.
     Double,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
         KINDS[slot % KINDS.len()]
     }
 
-    /// Names and programs of containers that go before, beside, and are what the pod is for.
+    /// The names and programs of the init containers, the sidecars and the regular containers.
     fn containers(self) -> [Vec<(&'static str, &'static str)>; 3] {
         match self {
             Self::Plain => [vec![], vec![], vec![("main", OBEDIENT)]],
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The containers that run as long as the pod does; none of one that fails again and again.
+    /// The containers that run as long as the pod does; none if they fail again and again.
     pub(super) fn lasting(self) -> Vec<&'static str> {
         let [_, beside, regular] = self.containers();
         let lasts = |(_, program): &(&str, &str)| *program != FAILING;

@@ -1,4 +1,5 @@
-//! Somebody who looks at all processes all the time, and notes what must never be. It asks neither agent nor runtime.
+//! A thread that watches all processes all the time, and records what must never happen. It asks neither agent nor
+//! runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,18 +23,18 @@ pub(super) struct Sighting {
     pub(super) slot: usize,
     pub(super) version: u32,
     pub(super) container: String,
-    /// Each container has its own.
+    /// Its namespace, which is different for each container.
     namespace: PathBuf,
 }
 
-/// All processes of containers of this node.
+/// Returns all container processes of this node.
 pub(super) fn look(node: &str) -> Vec<Sighting> {
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| sight(node, pid)).collect()
 }
 
-/// What a process says of itself; one that has ended says nothing, even if nobody has heard its end yet.
+/// Reads what a process says about itself. A process that has ended says nothing, even before it has been waited for.
 fn sight(node: &str, pid: u32) -> Option<Sighting> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let start = format!("{MARK}={node}/");
@@ -44,7 +45,7 @@ fn sight(node: &str, pid: u32) -> Option<Sighting> {
     Some(Sighting { pid, slot, version, container: words.next()?.to_owned(), namespace })
 }
 
-/// Containers that must not live at the same time: two of one name in a pod, or two versions of a pod.
+/// Finds containers that must not run at the same time: two of the same name in a pod, or of two versions of a pod.
 fn doubles(sightings: &[Sighting]) -> Option<String> {
     let mut containers: BTreeMap<(usize, &str), BTreeSet<&PathBuf>> = BTreeMap::new();
     let mut versions: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
@@ -67,7 +68,7 @@ struct Notes {
     looks: u64,
 }
 
-/// The witness. Dropping it ends it.
+/// The witness. Dropping it stops it.
 pub(super) struct Witness {
     notes: Arc<Mutex<Notes>>,
     is_over: Arc<AtomicBool>,
@@ -82,8 +83,8 @@ impl Witness {
         let thread = std::thread::spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 let sightings = look(&node);
-                // Looking takes a while, and meanwhile one may have ended and the other begun. Whoever still lives now lived
-                // all the time.
+                // Reading takes a while, during which one container may have ended and the other started. A process
+                // that is still alive now was alive all the time.
                 let lived: Vec<Sighting> = match doubles(&sightings) {
                     Some(_) => sightings
                         .iter()
@@ -99,12 +100,12 @@ impl Witness {
         Self { notes, is_over, thread: Some(thread) }
     }
 
-    /// What must never be and was.
+    /// Returns what has happened that must never happen.
     pub(super) fn complaints(&self) -> Vec<String> {
         self.notes.lock().doubles.clone()
     }
 
-    /// How often it has looked.
+    /// Returns how many times it has read the processes.
     pub(super) fn looks(&self) -> u64 {
         self.notes.lock().looks
     }
@@ -130,7 +131,7 @@ impl Drop for Witness {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said why.
+            // If it panicked, its message has been printed.
             let _ = thread.join();
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::embedded::error::{Error, Result};
 use crate::embedded::store;
 
-/// A network: plugins to run one after the other.
+/// A network: plugins that run one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NetworkList {
@@ -22,7 +22,7 @@ fn oldest() -> String {
     "0.1.0".to_owned()
 }
 
-/// The first usable configuration of a folder, by file name. A file that cannot be used is an error that names it.
+/// Loads the first configuration of a folder, by file name. If it cannot be used, the error names the file.
 pub(super) fn load(folder: &Path) -> Result<NetworkList> {
     let mut names = store::entries(folder)?;
     names.retain(|name| [".conflist", ".conf", ".json"].iter().any(|ending| name.ends_with(ending)));
@@ -67,7 +67,7 @@ pub(super) fn has_capability(plugin: &Value, name: &str) -> bool {
 }
 
 impl NetworkList {
-    /// What a plugin reads: its own part, the network's name and version, and what came before it.
+    /// Returns a plugin's input: its own part, the network's name and version, and the result of the plugins before it.
     pub(super) fn input(&self, plugin: &Value, previous: Option<&Value>, ports: &Value) -> Value {
         let mut input = plugin.clone();
         if let Some(object) = input.as_object_mut() {

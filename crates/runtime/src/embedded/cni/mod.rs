@@ -1,4 +1,4 @@
-//! CNI: the pod's network, made by other programs.
+//! CNI: the pod's network, set up by external plugins.
 
 mod config;
 mod plugin;
@@ -26,25 +26,25 @@ pub(crate) struct Cni {
     bin_dirs: Vec<PathBuf>,
 }
 
-/// What has to be undone.
+/// An attachment that has to be undone.
 #[derive(Debug, Serialize, Deserialize)]
 struct Attachment {
     network: NetworkList,
     args: String,
     port_mappings: Value,
-    /// What the plugins answered, for them to read when they undo it.
+    /// The plugins' result, which they read when they undo it.
     result: Option<Value>,
 }
 
 impl Attachment {
-    /// Writes it down, and gives it back.
+    /// Writes the attachment to disk, and returns it.
     async fn note(self, file: &Path) -> Result<Self> {
         let file = file.to_owned();
         blocking(move || store::write_json(&file, &self, Durability::Process).map(|()| self)).await
     }
 }
 
-/// Whether CNI has something to undo for a sandbox.
+/// Whether a sandbox has an attachment that has to be undone.
 pub(crate) fn is_attached(folder: &Path) -> bool {
     folder.join(ATTACHMENT).exists()
 }
@@ -54,12 +54,12 @@ impl Cni {
         Self { conf_dir, bin_dirs }
     }
 
-    /// The configuration in force: the first usable file by name.
+    /// Returns the configuration in force: the first file by name.
     pub(crate) fn network(&self) -> Result<NetworkList> {
         config::load(&self.conf_dir)
     }
 
-    /// Attaches a sandbox's network namespace; the pod's addresses.
+    /// Attaches a sandbox's network namespace, and returns the pod's addresses.
     pub(crate) async fn add(
         &self,
         folder: &Path,
@@ -97,7 +97,7 @@ impl Cni {
         Ok(ips)
     }
 
-    /// Undoes [`Cni::add`], as often as needed.
+    /// Undoes [`Cni::add`]. May be repeated.
     pub(crate) async fn delete(&self, folder: &Path, id: &str) -> Result<()> {
         let file = folder.join(ATTACHMENT);
         let (noted, sandbox) = (file.clone(), folder.to_owned());
@@ -137,8 +137,8 @@ fn namespace(folder: &Path) -> PathBuf {
     folder.join(super::namespaces::NS).join("net")
 }
 
-/// The network namespace of a sandbox; empty, as plugins are told of none, if nothing holds it any more: after a reboot its
-/// file is there, with nothing mounted on it.
+/// Returns the path of a sandbox's network namespace, or an empty path, which means "none" to plugins, if nothing holds
+/// it any more: after a reboot, the file exists but nothing is mounted on it.
 fn held_namespace(folder: &Path) -> PathBuf {
     const NSFS: rustix::fs::FsWord = 0x6e73_6673;
     let path = namespace(folder);

@@ -1,4 +1,4 @@
-//! One run of one plugin.
+//! A single run of a single plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,10 +9,10 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::embedded::error::{Error, Result};
 
-/// A plugin that takes longer than this is taken for hung.
+/// A plugin that takes longer than this is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a plugin is told by its environment.
+/// The environment of a plugin.
 pub(super) struct Call<'a> {
     pub(super) verb: &'a str,
     pub(super) container: &'a str,
@@ -46,7 +46,7 @@ pub(super) async fn run(kind: &str, call: &Call<'_>, input: &Value) -> Result<Va
     let mut child = command.spawn().map_err(failed)?;
     let text = serde_json::to_vec(input).map_err(|error| Error::Network(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A plugin that does not read its input says why when it ends.
+        // A plugin that does not read its input reports the reason when it ends.
         let _ = stdin.write_all(&text).await;
     }
     let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
@@ -67,7 +67,7 @@ pub(super) async fn run(kind: &str, call: &Call<'_>, input: &Value) -> Result<Va
         .map_err(|error| Error::Network(format!("{kind} {}: the answer is not JSON: {error}", call.verb)))
 }
 
-/// Plugins write their errors as JSON to standard output, and what they did not expect to standard error.
+/// Extracts the error message: plugins write errors as JSON to standard output, and unexpected ones to standard error.
 fn complaint(stdout: &[u8], stderr: &[u8]) -> String {
     let value: Value = serde_json::from_slice(stdout).unwrap_or_default();
     let mut parts: Vec<String> =

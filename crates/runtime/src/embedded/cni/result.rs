@@ -1,16 +1,16 @@
-//! Addresses in a plugin's answer, in every version of its format.
+//! The addresses in a plugin's result, in every version of the format.
 
 use serde_json::Value;
 
-/// The pod's addresses without their prefix lengths, in the order given.
+/// Returns the pod's addresses in the given order, without their prefix lengths.
 pub(super) fn addresses(result: &Value) -> Vec<String> {
     let bare = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
     let mut found: Vec<String> = Vec::new();
-    // 0.3.0 and later.
+    // Since 0.3.0.
     for ip in result["ips"].as_array().into_iter().flatten() {
         found.extend(ip["address"].as_str().map(bare));
     }
-    // Before that.
+    // Before 0.3.0.
     for family in ["ip4", "ip6"] {
         found.extend(result[family]["ip"].as_str().map(bare));
     }

@@ -1,6 +1,6 @@
-//! Instructions of the kernel's machine for programs of control groups.
+//! Instructions of the kernel's eBPF machine, for programs of control groups.
 
-/// `BPF_LDX | BPF_MEM | BPF_W`: a word of what the source points to.
+/// `BPF_LDX | BPF_MEM | BPF_W`: loads a word that the source register points to.
 const LOAD: u8 = 0x61;
 /// `BPF_ALU64 | BPF_MOV | BPF_K`.
 const SET: u8 = 0xb7;
@@ -19,16 +19,16 @@ const IF_ANY: u8 = 0x45;
 /// `BPF_JMP | BPF_EXIT`.
 const EXIT: u8 = 0x95;
 
-/// A register, by its number.
+/// A register, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Register(pub(super) u8);
 
-/// What the program answers.
+/// The register with the program's result.
 pub(super) const ANSWER: Register = Register(0);
-/// Where it finds the question, a `struct bpf_cgroup_dev_ctx`.
+/// The register that points to the program's input, a `struct bpf_cgroup_dev_ctx`.
 pub(super) const QUESTION: Register = Register(1);
 
-/// One instruction. Jumps say how many of those that follow are left out.
+/// One instruction. A jump says how many of the following instructions it skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instruction {
     Load { to: Register, from: Register, offset: i16 },
@@ -43,7 +43,7 @@ pub(crate) enum Instruction {
 }
 
 impl Instruction {
-    /// `struct bpf_insn`.
+    /// Encodes it as a `struct bpf_insn`.
     pub(crate) fn to_word(self) -> u64 {
         let zero = Register(0);
         let (code, Register(to), Register(from), offset, value) = match self {
@@ -57,7 +57,7 @@ impl Instruction {
             Self::IfAny { what, of, over } => (IF_ANY, what, zero, over, of),
             Self::Exit => (EXIT, zero, zero, 0, 0),
         };
-        // Two halves of a byte, in the order of the machine's.
+        // Two bit fields of one byte, in the machine's order.
         let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         let mut bytes = [code, registers, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&offset.to_ne_bytes());

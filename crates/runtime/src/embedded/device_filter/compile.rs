@@ -1,21 +1,22 @@
-//! From rules to a program. Pure.
+//! Compiles rules to a program. Pure.
 
 use super::bpf::{ANSWER, Instruction, QUESTION, Register};
 use super::rule::{Access, Rule};
 
 const KIND: Register = Register(2);
-/// What was asked for and nothing is said of yet.
+/// The requested kinds of access that no rule has decided yet.
 const WANTED: Register = Register(3);
 const MAJOR: Register = Register(4);
 const MINOR: Register = Register(5);
 
-/// The program for these rules; none, if they allow everything.
+/// Compiles the program for these rules, or returns `None` if they allow everything.
 ///
-/// For each way to use a device, the last rule for it counts. So the program asks the rules from the last to the first, until one
-/// forbids something of what is left, or nothing is left. What no rule is for is forbidden.
+/// For each kind of access, the last rule that covers it decides. So the program checks the rules from the last to the
+/// first, until one forbids something that is still undecided, or everything is allowed. Anything that no rule covers
+/// is forbidden.
 pub(super) fn program(rules: &[Rule]) -> Option<Vec<Instruction>> {
     let base = rules.iter().rposition(Rule::is_for_everything);
-    // The kernel loads nothing that is never reached.
+    // The kernel rejects programs with unreachable code.
     let rules = &rules[base.unwrap_or_default()..];
     if base.is_some() && rules.iter().all(|rule| rule.allow) {
         return None;
@@ -28,7 +29,7 @@ pub(super) fn program(rules: &[Rule]) -> Option<Vec<Instruction>> {
         Instruction::Load { to: MAJOR, from: QUESTION, offset: 4 },
         Instruction::Load { to: MINOR, from: QUESTION, offset: 8 },
     ];
-    // Whoever only asks whether it is there.
+    // A request for no kind of access only asks whether the device is there.
     program.extend(allow_if_nothing_is_left());
     for rule in rules.iter().rev() {
         let verdict = verdict(rule);
@@ -51,7 +52,7 @@ pub(super) fn program(rules: &[Rule]) -> Option<Vec<Instruction>> {
     Some(program)
 }
 
-/// What a rule says of a device that it is for.
+/// Returns the code for the verdict of a rule that matches the device.
 fn verdict(rule: &Rule) -> Vec<Instruction> {
     let Access(bits) = rule.access;
     match (rule.allow, rule.access) {

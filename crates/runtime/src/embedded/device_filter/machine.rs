@@ -1,9 +1,9 @@
-//! The kernel's machine, as small as our programs need it, to run them in tests.
+//! A minimal model of the kernel's eBPF machine, to run our programs in tests.
 
 use super::bpf::{Instruction, Register};
 use super::rule::Kind;
 
-/// What is asked of a program.
+/// The input of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question {
     pub(super) kind: Kind,
@@ -12,14 +12,14 @@ pub(super) struct Question {
     pub(super) access: i32,
 }
 
-/// What the program answers; a panic for what the kernel would not load.
+/// Returns whether the program allows it. Panics on a program that the kernel would not load.
 pub(super) fn run(program: &[Instruction], question: Question) -> bool {
     let words = [
         question.kind as u64 | u64::from(question.access.cast_unsigned()) << 16,
         u64::from(question.major),
         u64::from(question.minor),
     ];
-    // A pointer is to be followed only, and what was never set is not to be read.
+    // Pointers may only be dereferenced, and registers that were never set may not be read.
     let mut registers: [Option<u64>; 11] = [None; 11];
     let mut at = 0;
     loop {

@@ -1,8 +1,9 @@
-//! Which devices the programs of a container may open and make, where control groups are v2.
+//! The devices that programs in a container may open and create, on control groups v2.
 //!
-//! There the kernel has no files to write rules to: it asks a program of the group, which is made here from the rules of the
-//! container's spec. On v1 the container library writes them to the files of the group. The program belongs to the group: it is
-//! the groups' below it, too, stays through every change of limits, and goes with the group.
+//! On v2, the kernel has no files to write device rules to: it asks a program that is attached to the group, and that
+//! is compiled here from the rules of the container's spec. On v1, the container library writes the rules to the files
+//! of the group. The program belongs to the group: it also applies to the groups below, survives every change of
+//! limits, and disappears with the group.
 
 mod bpf;
 mod compile;
@@ -22,12 +23,12 @@ use rule::{Access, Kind, Rule};
 
 pub(crate) use bpf::Instruction;
 
-/// The rules for one container.
+/// The device rules of one container.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DeviceRules(Vec<Rule>);
 
 impl DeviceRules {
-    /// Those of a spec, and those of every container.
+    /// Collects the rules of a spec, and those that every container has.
     pub(crate) fn of(spec: &Value) -> Result<Self> {
         let broken = |error| Error::Internal(format!("the container's rules on devices are broken: {error}"));
         let wanted = &spec["linux"]["resources"]["devices"];
@@ -37,8 +38,8 @@ impl DeviceRules {
         Ok(Self(rules))
     }
 
-    /// Has the kernel obey them in this group, if it is one of v2. Without a group of its own a container is in a user namespace,
-    /// where nobody can make devices.
+    /// Makes the kernel enforce the rules in this group, if it is a v2 group. A container without a group of its own is
+    /// in a user namespace, where nobody can create devices.
     pub(crate) fn enforce(&self, cgroups: &Cgroups, group: &str) -> Result<()> {
         let Cgroups::V2(_) = cgroups else { return Ok(()) };
         let Some(folder) = cgroups.folders(group).pop() else { return Ok(()) };
@@ -53,8 +54,8 @@ impl DeviceRules {
     }
 }
 
-/// As with other runtimes: the devices that every container has, terminals, and nodes of all kinds, which may be made though not
-/// opened.
+/// The rules that every container has, as with other runtimes: the standard devices, terminals, and nodes of all kinds,
+/// which may be created but not opened.
 fn usual() -> impl Iterator<Item = Rule> {
     let allow = |kind, major, minor, access| Rule { allow: true, kind: Some(kind), major, minor, access };
     // null, zero, full, random, urandom, tty, console, ptmx
@@ -94,8 +95,8 @@ mod tests {
         assert_eq!(DeviceRules::of(&json!({})).unwrap().0, usual().collect::<Vec<_>>());
     }
 
-    /// What opening to read and write answers, in a process of this group, by the place in the list; 0 for success. Only
-    /// system calls: the threads of other tests are not in the child.
+    /// Opens each node for reading and writing, in a process of this group, and returns the errors, 0 for success. Uses
+    /// only system calls: the threads of other tests do not exist in the child.
     fn answers_in(group: &TestGroup, nodes: &[CString]) -> Vec<i32> {
         let folder = File::open(group.folder()).unwrap();
         let ask = |node: &CString| match process::fork(Some(folder.as_fd())).unwrap() {
@@ -156,7 +157,7 @@ mod tests {
         enforce(&json!([{ "allow": false, "access": "rwm" }])).unwrap();
         assert_eq!(answers_in(&group, &nodes), [0, 0, forbidden, forbidden], "one more only forbids more");
 
-        // Many devices, of which each may be used in some way only, are not too much for the kernel.
+        // The kernel accepts a program for many devices, each with only some kinds of access.
         let many = (0..300).map(|minor| {
             let access = ["r", "rw", "w", "rwm"][minor % 4];
             json!({ "allow": minor % 7 != 0, "type": "c", "major": minor % 40, "minor": minor, "access": access })

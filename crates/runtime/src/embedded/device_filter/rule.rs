@@ -1,28 +1,28 @@
-//! A rule on devices, as OCI specs have it.
+//! A device rule, as in OCI specs.
 
 use serde::Deserialize;
 
-/// What a rule says of which devices. Of several that fit, the last one counts.
+/// A rule that allows or forbids access to some devices. If several match, the last one decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) struct Rule {
     pub(super) allow: bool,
-    /// Devices of both kinds, if absent.
+    /// Both kinds, if absent.
     #[serde(rename = "type")]
     pub(super) kind: Option<Kind>,
-    /// Any, if absent; so is the minor number.
+    /// Any number, if absent; the same holds for the minor number.
     pub(super) major: Option<u32>,
     pub(super) minor: Option<u32>,
     pub(super) access: Access,
 }
 
 impl Rule {
-    /// Whether what rules before it say does not matter.
+    /// Whether it makes all rules before it irrelevant.
     pub(super) fn is_for_everything(&self) -> bool {
         (self.kind, self.major, self.minor, self.access) == (None, None, None, Access::ALL)
     }
 }
 
-/// With the kernel's numbers.
+/// The kind of a device, with the kernel's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum Kind {
     #[serde(rename = "b")]
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Character = 2,
 }
 
-/// What may be done to a device: the kernel's bits.
+/// The kinds of access to a device, as the kernel's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Access(pub(super) i32);

@@ -1,4 +1,4 @@
-//! The life of a pod sandbox, as operations.
+//! The life of a pod sandbox: the operations on it.
 
 mod names;
 mod plan;
@@ -21,10 +21,11 @@ use crate::embedded::{clock, id, namespaces};
 
 use self::plan::Plan;
 
-/// Control groups that were made for a sandbox and go with it, deepest first. Written before the first one is made.
+/// The file with the control groups that were created for a sandbox and are removed with it, deepest first. Written
+/// before the first one is created.
 const MADE_GROUPS: &str = "groups.json";
 
-/// Root of the control groups that nobody told us where to put.
+/// The root of control groups whose parent is not specified.
 const DEFAULT_CGROUP: &str = "/rubelet";
 
 impl Runtime {
@@ -107,12 +108,13 @@ impl Runtime {
             pause,
         };
         let (path, written) = (folder.join(store::RECORD_SANDBOX), record.clone());
-        // Last: with this the sandbox exists.
+        // Written last: with this record, the sandbox exists.
         blocking(move || store::write_json(&path, &written, Durability::Process)).await?;
         Ok(Sandbox::new(record, config))
     }
 
-    /// `StopPodSandbox`: its containers end, its network and namespaces go, its description stays. Not there is fine.
+    /// `StopPodSandbox`: ends its containers, removes its network and namespaces, and keeps its description. A sandbox
+    /// that does not exist is no error.
     pub(crate) async fn stop_sandbox(self: &Arc<Self>, wanted: &str) -> Result<()> {
         match self.registry.sandbox(wanted) {
             Ok(sandbox) => {
@@ -124,7 +126,7 @@ impl Runtime {
         }
     }
 
-    /// With the sandbox's lock held.
+    /// Must be called with the sandbox's lock held.
     async fn take_down(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<()> {
         let was_ready = self.mark_not_ready(sandbox).await?;
         let containers = self.registry.containers_of(&sandbox.id);
@@ -148,7 +150,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Records that nothing new may start in it. True if that is news.
+    /// Records that nothing new may start in the sandbox. Returns true if this is a change.
     pub(crate) async fn mark_not_ready(self: &Arc<Self>, sandbox: &Arc<Sandbox>) -> Result<bool> {
         let record = {
             let mut record = sandbox.record.write();
@@ -163,7 +165,7 @@ impl Runtime {
         Ok(true)
     }
 
-    /// Takes down what a sandbox holds outside its folder. Can be done again, and to a half-made one.
+    /// Releases what a sandbox holds outside of its folder. May be repeated, and works on an incomplete sandbox.
     pub(crate) async fn let_go(self: &Arc<Self>, id: &str) -> Result<()> {
         let folder = self.layout.sandbox(id);
         self.end_pause(&folder).await;
@@ -178,7 +180,7 @@ impl Runtime {
         blocking(move || namespaces::release(&folder)).await
     }
 
-    /// `RemovePodSandbox`. Not there is fine; containers in it go with it.
+    /// `RemovePodSandbox`: removes the containers in it as well. A sandbox that does not exist is no error.
     pub(crate) async fn remove_sandbox(self: &Arc<Self>, wanted: &str) -> Result<()> {
         let sandbox = match self.registry.sandbox(wanted) {
             Ok(sandbox) => sandbox,
@@ -200,10 +202,10 @@ impl Runtime {
         Ok(())
     }
 
-    /// Removes a sandbox's folder, record first, after letting go of what it holds.
+    /// Removes a sandbox's folder, the record first, after releasing what it holds.
     pub(crate) async fn discard_sandbox(self: &Arc<Self>, id: &str) -> Result<()> {
         self.let_go(id).await?;
-        // A group under this name is ours alone, whatever is in it.
+        // A group with this name belongs to us alone, whatever is in it.
         self.end_group(&format!("{DEFAULT_CGROUP}/{id}")).await;
         let folder = self.layout.sandbox(id);
         let cgroups = self.facts.cgroups.clone();
@@ -225,7 +227,7 @@ impl Runtime {
     }
 }
 
-/// The groups on the way to this one that do not exist yet, deepest first: whoever makes them removes them.
+/// Returns the groups on the path to this one that do not exist yet, deepest first: whoever creates them removes them.
 fn missing_groups(cgroups: &Cgroups, group: &str) -> Vec<String> {
     let mut missing = Vec::new();
     let mut path = Path::new(group);
@@ -240,7 +242,7 @@ fn missing_groups(cgroups: &Cgroups, group: &str) -> Vec<String> {
     missing
 }
 
-/// The group that a config asks for, for tests.
+/// Returns the group that a config asks for, for tests.
 #[cfg(test)]
 pub(crate) fn planned_cgroup(config: &v1::PodSandboxConfig, cgroups: &Cgroups) -> Result<String> {
     Plan::of(config, cgroups).map(|plan| plan.cgroup("id"))

@@ -1,4 +1,4 @@
-//! Name resolution for a pod's containers: the files that each of them finds in `/etc`.
+//! Name resolution for a pod's containers: the files that each of them gets in `/etc`.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use rubelet_cri::v1;
 
 use crate::embedded::error::{Error, Result};
 
-/// Writes them to the sandbox's folder.
+/// Writes the files to the sandbox's folder.
 pub(super) fn write_files(folder: &Path, config: &v1::PodSandboxConfig, hostname: &str) -> Result<()> {
     let host_file = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let resolv_conf = match &config.dns_config {
@@ -25,7 +25,7 @@ pub(super) fn write_files(folder: &Path, config: &v1::PodSandboxConfig, hostname
     ];
     for (name, text) in files {
         let path = folder.join(name);
-        // Read by whatever user runs in the pod.
+        // Any user in the pod must be able to read it.
         fs::write(&path, text).map_err(|error| Error::io(format!("write {}", path.display()), error))?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         fs::set_permissions(&path, mode)

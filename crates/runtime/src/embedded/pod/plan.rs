@@ -1,4 +1,4 @@
-//! What a pod sandbox's config asks for, checked. Pure.
+//! What a pod sandbox's config asks for, validated. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::embedded::error::{Error, Result};
 use crate::embedded::record::Held;
 use crate::embedded::{enums, namespaces};
 
-/// What a sandbox's config asks for, checked.
+/// What a sandbox's config asks for, validated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) held: Held,
@@ -47,7 +47,7 @@ impl Plan {
         let held = Held {
             network,
             ipc: options.ipc() != NamespaceMode::Node,
-            // The host's network has the host's name.
+            // A pod on the host's network has the host's name.
             uts: network,
         };
         let sysctls = linux.sysctls.into_iter().collect();
@@ -68,7 +68,7 @@ impl Plan {
         };
         Ok(Self {
             held,
-            // Whoever leaves it out asks for POD; without control groups, a container that does is refused.
+            // A request that leaves it out asks for POD; without control groups, a container that does so is rejected.
             shared_pids: options.pid() == NamespaceMode::Pod && *cgroups != Cgroups::None,
             hostname: config.hostname.clone(),
             sysctls,
@@ -84,7 +84,7 @@ impl Plan {
     }
 }
 
-/// A pod has its own network and ipc namespace, or the node's. Nothing else makes sense for a pod.
+/// Checks that a pod has its own network and ipc namespaces, or the node's. No other mode makes sense for a pod.
 fn check_namespaces(options: &v1::NamespaceOption) -> Result<()> {
     const FIELD: &str = "config.linux.security_context.namespace_options";
     for (name, mode) in [("network", options.network()), ("ipc", options.ipc())] {
@@ -124,7 +124,7 @@ fn check_ports(mappings: &[v1::PortMapping]) -> Result<()> {
     Ok(())
 }
 
-/// Host ports need somebody who maps them.
+/// Rejects host ports where nothing maps them.
 pub(super) fn refuse_ports(config: &v1::PodSandboxConfig, own_network: bool) -> Result<()> {
     let wants = config.port_mappings.iter().find(|mapping| mapping.host_port > 0);
     match wants {

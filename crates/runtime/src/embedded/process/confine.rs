@@ -1,4 +1,4 @@
-//! The last steps before a container's program: rights are given up, and the filter on system calls is loaded.
+//! The last steps before a container's program: giving up capabilities, and loading the system call filter.
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,20 @@ use crate::embedded::seccomp::Filter;
 /// The capabilities of a container, as the kernel numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rights {
-    /// What its programs may ever have; root has all of it.
+    /// The capabilities that its programs may have at most; root has all of them.
     pub(crate) bounding: u64,
-    /// What they have whoever they run as.
+    /// The capabilities that its programs have, whatever user they run as.
     pub(crate) ambient: u64,
 }
 
-/// Leaves this process with the rights and the filter of the program that it is about to become.
+/// Leaves this process with the capabilities and the filter of the program that it is about to become.
 ///
-/// Without `no_new_privs` only an administrator may load a filter, so that right is kept until `execve`, which takes it
-/// away: it computes a program's rights from the two sets in [`Rights`], and from nothing else that is left here. So the
-/// filter can be the very last thing, and a profile need not allow anything that we do.
+/// Without `no_new_privs`, only an administrator may load a filter, so that capability is kept until `execve`, which
+/// takes it away: it computes a program's capabilities from the two sets in [`Rights`], and from nothing else that is
+/// left here. So the filter can be loaded as the very last step, and a profile need not allow anything that we do.
 pub(crate) fn confine(rights: Rights, filter: Option<&Filter>) -> Result<()> {
     let failed = |errno: rustix::io::Errno| Error::io("drop capabilities", errno);
-    // A change of user takes them out of use, but not away.
+    // A change of user only makes them ineffective: they are still permitted.
     let own = rustix::thread::capabilities(None).map_err(failed)?;
     rustix::thread::set_capabilities(None, CapabilitySets { effective: own.permitted, ..own })
         .map_err(failed)?;
@@ -34,7 +34,7 @@ pub(crate) fn confine(rights: Rights, filter: Option<&Filter>) -> Result<()> {
                 rustix::thread::remove_capability_from_bounding_set(capability).map_err(failed)?;
             }
             Ok(_) => {}
-            // Beyond the last one that this kernel has.
+            // Beyond the last capability of this kernel.
             Err(_) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! Programs of control groups that say which devices may be opened: loaded and attached by `bpf(2)`, which has no safe wrapper.
+//! Control group programs that decide which devices may be opened, loaded and attached with `bpf(2)`.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -14,12 +14,12 @@ const PROG_LOAD: libc::c_long = 5;
 const PROG_ATTACH: libc::c_long = 8;
 const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
 const CGROUP_DEVICE: u32 = 6;
-/// Programs of the groups above count, too: all must allow a thing.
+/// Programs of the groups above apply as well: all of them must allow an access.
 const ALLOW_MULTI: u32 = 1 << 1;
 
 const LICENSE: &CStr = c"Apache-2.0";
 
-/// The part of `union bpf_attr` for loading that we need; the kernel takes the rest for zeros.
+/// The part of `union bpf_attr` that loading needs; the kernel takes the rest as zeros.
 #[repr(C)]
 #[derive(Default)]
 struct Load {
@@ -35,7 +35,7 @@ struct Load {
     name: [u8; 16],
 }
 
-/// The part for attaching.
+/// The part of `union bpf_attr` that attaching needs.
 #[repr(C)]
 struct Attach {
     group: u32,
@@ -44,12 +44,12 @@ struct Attach {
     flags: u32,
 }
 
-/// Has the kernel check a program and keep it for as long as this descriptor, or what it is attached to.
+/// Loads a program: the kernel verifies it, and keeps it as long as this descriptor or what it is attached to.
 pub(crate) fn load_device_filter(program: &[Instruction]) -> nix::Result<OwnedFd> {
     let words: Vec<u64> = program.iter().map(|instruction| instruction.to_word()).collect();
     match load(&words) {
-        // Before Linux 5.11 the memory for it counts as locked, of which there may be next to none. Nothing runs in this process
-        // but us, and its limits go with it.
+        // Before Linux 5.11, its memory counts as locked memory, whose limit may be close to zero. Nothing but us runs
+        // in this process, and the limit ends with it.
         Err(Errno::EPERM) => {
             let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
             load(&words)
@@ -68,7 +68,8 @@ fn load(words: &[u64]) -> nix::Result<OwnedFd> {
         ..Load::default()
     };
     arguments.name[..7].copy_from_slice(b"rubelet");
-    // SAFETY: the kernel reads the arguments, `length` instructions and the licence up to its zero; all of them outlive the call.
+    // SAFETY: the kernel reads the arguments, `length` instructions and the licence up to its zero; all of them outlive
+    // the call.
     let answer =
         unsafe { libc::syscall(libc::SYS_bpf, PROG_LOAD, std::ptr::from_ref(&arguments), size_of::<Load>()) };
     let fd = i32::try_from(Errno::result(answer)?).map_err(|_| Errno::EBADF)?;
@@ -76,7 +77,8 @@ fn load(words: &[u64]) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has the kernel ask a program whenever a process of this group opens or makes a device. The group keeps the program.
+/// Attaches a program, which the kernel then asks whenever a process of this group opens or creates a device. The group
+/// keeps the program.
 #[expect(unsafe_code, reason = "bpf(2) has no safe wrapper")]
 pub(crate) fn attach_device_filter(program: &OwnedFd, group: &File) -> nix::Result<()> {
     let arguments = Attach {

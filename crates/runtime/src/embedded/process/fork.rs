@@ -1,22 +1,22 @@
-//! A second process with the memory of this one.
+//! Forking: a second process with a copy of this one's memory.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::libc;
 
-/// Who comes back from a fork.
+/// Which process returns from a fork.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Born {
-    /// The one that asked for it; the other's number.
+    /// The one that forked, with the pid of the child.
     Parent(i32),
-    /// The new one, and whether it is in the control group that it was to be born in.
+    /// The new one, and whether it was created in the requested control group.
     Child { in_group: bool },
 }
 
-/// Forks, into a control group of v2 if one is given: moving there later makes every process of the machine wait.
+/// Forks, directly into a v2 control group if one is given: moving there later makes every process of the machine wait.
 ///
-/// For processes of one thread: of several, the others would be missing in the child with all that they hold.
+/// Only for processes with one thread: any other thread would be missing in the child, together with all that it holds.
 #[expect(unsafe_code, reason = "a fork has no safe wrapper")]
 pub(crate) fn fork(group: Option<BorrowedFd<'_>>) -> nix::Result<Born> {
     if let Some(group) = group {
@@ -25,7 +25,7 @@ pub(crate) fn fork(group: Option<BorrowedFd<'_>>) -> nix::Result<Born> {
         arguments.flags = CLONE_INTO_CGROUP;
         arguments.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
         arguments.cgroup = u64::from(group.as_raw_fd().cast_unsigned());
-        // SAFETY: without a stack of its own the child goes on with a copy of this one, as after a fork; there is one
+        // SAFETY: without a stack of its own the child continues with a copy of this one, as after a fork; there is one
         // thread, so no lock is held by anybody else.
         let pid = unsafe {
             libc::syscall(libc::SYS_clone3, std::ptr::from_ref(&arguments), size_of::<libc::clone_args>())
@@ -33,7 +33,7 @@ pub(crate) fn fork(group: Option<BorrowedFd<'_>>) -> nix::Result<Born> {
         match Errno::result(pid) {
             Ok(0) => return Ok(Born::Child { in_group: true }),
             Ok(pid) => return i32::try_from(pid).map(Born::Parent).map_err(|_| Errno::ERANGE),
-            // Kernels before 5.7, filters that cannot look into the arguments, and groups that have groups of their own.
+            // Kernels before 5.7, filters that cannot look into the arguments, and groups that have groups below them.
             Err(Errno::ENOSYS | Errno::EINVAL | Errno::E2BIG | Errno::EPERM | Errno::EBUSY) => {}
             Err(errno) => return Err(errno),
         }
@@ -47,16 +47,16 @@ pub(crate) fn fork(group: Option<BorrowedFd<'_>>) -> nix::Result<Born> {
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Ends this process without running anything of the one that it was forked from.
+/// Ends this process without running any code of the one that it was forked from.
 #[expect(unsafe_code, reason = "the end of a process has no safe wrapper that runs no handlers")]
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: nothing is touched; the kernel takes everything back.
     unsafe { libc::_exit(code) }
 }
 
-/// Makes these the variables of this process, instead of all that there are.
+/// Replaces all environment variables of this process.
 ///
-/// For a process of one thread that is about to become another program.
+/// Only for a process with one thread that is about to become another program.
 #[expect(unsafe_code, reason = "variables belong to all threads of a process")]
 pub(crate) fn replace_environment(variables: Vec<(String, String)>) {
     let old: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::embedded::test_group::TestGroup;
 
-    /// Only system calls, and no memory: the threads of other tests are not in the child.
+    /// Uses only system calls, and no memory: the threads of other tests do not exist in the child.
     fn is_in_a_group_of_ours() -> bool {
         let mut text = [0; 4096];
         let read = rustix::fs::open("/proc/self/cgroup", OFlags::RDONLY, Mode::empty())

@@ -1,14 +1,14 @@
-//! Keys that the kernel keeps for a process and its descendants.
+//! The keyring that the kernel keeps for a process and its descendants.
 
 use nix::errno::Errno;
 use nix::libc;
 
 use crate::embedded::error::{Error, Result};
 
-/// Leaves the keys of whoever started this process, for a new session keyring with none in it. Whatever it starts has that one.
+/// Replaces the session keyring of whoever started this process with a new, empty one, which its children inherit.
 pub(crate) fn leave_session_keyring() -> Result<()> {
     match join_new_session_keyring() {
-        // A kernel without keys, or a filter that keeps us, and so all that we start, from them.
+        // The kernel has no keyrings, or a filter denies them to us, and so to all that we start.
         Ok(()) | Err(Errno::ENOSYS | Errno::EPERM) => Ok(()),
         Err(Errno::EDQUOT) => Err(Error::State(
             "the kernel gives this user no more keyrings, and a container needs one of its own: raise the limits in /proc/sys/kernel/keys (for root root_maxkeys and root_maxbytes, else maxkeys and maxbytes)"

@@ -24,7 +24,7 @@ pub(crate) use open_files::{allow_all_open_files, allow_open_files, open_files};
 pub(crate) use signals::reset_signals;
 pub(crate) use streams::give_streams_to;
 
-/// Takes ownership of a descriptor that the parent process left open for us, and keeps it from going any further.
+/// Takes ownership of a descriptor that the parent process left open for us, and makes it close on `execve`.
 #[expect(unsafe_code, reason = "a number from the parent process becomes a descriptor exactly here")]
 pub(crate) fn adopt_fd(number: i32) -> Result<OwnedFd> {
     if number < 3 {
@@ -37,7 +37,7 @@ pub(crate) fn adopt_fd(number: i32) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Sends a signal that has no name: the real-time ones, which a container's image may ask to be stopped by.
+/// Sends a signal by number: real-time signals, which an image may ask to be stopped by, have no name.
 #[expect(unsafe_code, reason = "no safe wrapper takes real-time signals by number")]
 pub(crate) fn kill_raw(pid: i32, number: i32) -> nix::Result<()> {
     // SAFETY: kill(2) takes two numbers and touches no memory of ours.

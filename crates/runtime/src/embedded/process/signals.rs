@@ -1,13 +1,12 @@
-//! Signals as a program expects to find them: none blocked, none ignored.
+//! Signals as a program expects them: none blocked, none ignored.
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 
-/// Undoes what our own processes have set up for themselves or were started with, right before a container's program takes
-/// over.
+/// Undoes what our own processes have set up for themselves, or were started with, before a container's program starts.
 ///
-/// Both the mask and ignored signals are inherited through `execve`: without this, a container would be deaf to SIGTERM
-/// because its shim reads that from a descriptor, would not notice broken pipes because Rust programs do not, and would
-/// ignore SIGHUP because somebody started us with `nohup`.
+/// Both the mask and ignored signals are inherited through `execve`: without this, a container would not receive
+/// SIGTERM because its shim reads that from a descriptor, would not notice broken pipes because Rust programs do not,
+/// and would ignore SIGHUP because we were started with `nohup`.
 #[expect(unsafe_code, reason = "changing a signal's disposition has no safe wrapper")]
 pub(crate) fn reset_signals() -> nix::Result<()> {
     let fixed = [Signal::SIGKILL, Signal::SIGSTOP];

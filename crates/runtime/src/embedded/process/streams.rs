@@ -1,4 +1,4 @@
-//! The three streams of a process that is about to become a container's program.
+//! The standard streams of a process that is about to become a container's program.
 
 use std::os::fd::AsFd;
 
@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 use crate::embedded::error::{Error, Result};
 
-/// Gives those of this process's streams that are pipes to a user. Whoever may write to a stream must also be able to open it
-/// by its name, `/dev/stderr`, as programs and scripts do. What is no pipe belongs to somebody else.
+/// Changes the owner of those standard streams that are pipes. A program that may write to a stream must also be able
+/// to open it by name (`/dev/stderr`), as programs and scripts do. Streams that are not pipes belong to others.
 pub(crate) fn give_streams_to(user: u32) -> Result<()> {
     give_to(rustix::stdio::stdin(), user)?;
     give_to(rustix::stdio::stdout(), user)?;
@@ -22,7 +22,7 @@ fn give_to(stream: impl AsFd, user: u32) -> Result<()> {
         return Ok(());
     }
     match fchown(&stream, Some(Uid::from_raw(user)), None) {
-        // A user that this user namespace does not have: what comes next says so better.
+        // A user that this user namespace does not have: the next step gives a better error.
         Ok(()) | Err(Errno::INVAL | Errno::PERM) => Ok(()),
         Err(errno) => Err(failed(errno)),
     }

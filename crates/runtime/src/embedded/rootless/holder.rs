@@ -8,12 +8,12 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use crate::embedded::error::{Error, Result};
 use crate::memory;
 
-/// What it tells its maker, in one line.
+/// A report to the process that started it, in one line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// The namespaces are there, without ids.
+    /// The namespaces exist, still without ids.
     Ready,
-    /// The kernel said no.
+    /// The kernel refused.
     Refused(i32),
 }
 
@@ -34,7 +34,7 @@ impl Report {
     }
 }
 
-/// Entry point. Ends only when it is killed.
+/// Entry point of the process. It ends only when it is killed.
 pub(crate) fn main() -> Result<()> {
     let tell = |report: &Report| {
         let mut stdout = std::io::stdout();
@@ -46,9 +46,9 @@ pub(crate) fn main() -> Result<()> {
         return Err(Error::io("make a user namespace", errno));
     }
     tell(&Report::Ready);
-    // Until the ids are mapped, or the maker is gone.
+    // Wait until the ids are mapped, or the parent is gone.
     let _ = std::io::stdin().read(&mut [0; 1]);
-    // Mounts of the machine arrive here; ours stay here.
+    // Mounts of the machine appear here; ours do not appear there.
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .map_err(|errno| Error::io("isolate mounts", errno))?;
     let _ = rustix::process::setsid();
@@ -56,7 +56,7 @@ pub(crate) fn main() -> Result<()> {
     let null = null.map_err(|error| Error::io("open /dev/null", error))?;
     let _ = rustix::stdio::dup2_stdin(&null);
     memory::give_back_file_pages();
-    // Last: with this the maker goes on.
+    // Last: this lets the parent continue.
     let _ = rustix::stdio::dup2_stdout(&null);
     loop {
         nix::unistd::pause();

@@ -1,13 +1,13 @@
 //! Users and groups inside and outside of a user namespace. Pure.
 
-/// Consecutive ids that an administrator gave to a user.
+/// Consecutive ids that an administrator assigned to a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u32,
     pub(super) count: u32,
 }
 
-/// The name of a user in the text of `/etc/passwd`.
+/// Finds the name of a user in the text of `/etc/passwd`.
 pub(super) fn user_name(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -16,7 +16,7 @@ pub(super) fn user_name(passwd: &str, uid: u32) -> Option<String> {
     })
 }
 
-/// The first range of a user, by name or number, in the text of `/etc/subuid` or `/etc/subgid`.
+/// Finds the first range of a user, by name or number, in the text of `/etc/subuid` or `/etc/subgid`.
 pub(super) fn subordinate(text: &str, name: Option<&str>, uid: u32) -> Option<Range> {
     let number = uid.to_string();
     text.lines().find_map(|line| {
@@ -30,10 +30,10 @@ pub(super) fn subordinate(text: &str, name: Option<&str>, uid: u32) -> Option<Ra
     })
 }
 
-/// Which ids exist in this process's user namespace: the text of `/proc/self/uid_map` or `gid_map`.
+/// The ids that exist in this process's user namespace, from `/proc/self/uid_map` or `gid_map`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdMap {
-    /// First id inside, and how many.
+    /// The first id inside, and the number of ids.
     ranges: Vec<(u32, u32)>,
 }
 

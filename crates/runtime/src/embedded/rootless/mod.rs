@@ -1,8 +1,8 @@
-//! Not root: the runtime becomes root of a user namespace of its own.
+//! Running without root: the runtime becomes root of a user namespace of its own.
 //!
-//! A namespace dies with its last process, and a runtime may be killed at any moment while its sandboxes are held by
-//! nothing but mounts. So a tiny process holds the user and the mount namespace; every runtime of the same data folder
-//! joins them, and finds all as the last one left it.
+//! A namespace ends with its last process, and a runtime may be killed at any moment while its sandboxes are held by
+//! nothing but mounts. So a tiny process holds the user and the mount namespace; every runtime with the same data
+//! folder joins them, and finds everything as the previous one left it.
 
 pub(crate) mod holder;
 pub(crate) mod ids;
@@ -24,24 +24,24 @@ use super::store::{self, Durability, Layout};
 const RECORD: &str = "holder.json";
 const LOCK: &str = "holder.lock";
 
-/// The root of a user namespace, or the machine's own.
+/// The root of a user namespace, or that of the machine.
 #[derive(Debug)]
 pub struct Root {
-    /// The process that holds our namespaces; none for the machine's own root.
+    /// The process that holds our namespaces; `None` for the machine's own root.
     holder: Option<OwnedFd>,
 }
 
-/// Whether this process is root already, the machine's or that of a user namespace.
+/// Whether this process is already root, of the machine or of a user namespace.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 impl Root {
-    /// Makes this process root, if it is not: of a user namespace that belongs to the data folder.
+    /// Makes this process root of a user namespace that belongs to the data folder, unless it is root already.
     ///
-    /// To be called before there is a second thread: the kernel moves no process that has one. Afterwards paths are
-    /// absolute, since the working folder is lost on the way.
+    /// Must be called while there is only one thread: the kernel moves no process that has more. Afterwards all paths
+    /// are absolute, since the working folder is lost on the way.
     ///
     /// # Errors
     ///
@@ -67,8 +67,8 @@ impl Root {
         Ok(Self { holder: Some(holder) })
     }
 
-    /// Lets go of the namespaces, unless a pod or another runtime still needs them. To be called when the runtime of
-    /// this process has ended, however it did.
+    /// Releases the namespaces, unless a pod or another runtime still needs them. Must be called when the runtime of
+    /// this process has ended, for whatever reason.
     pub fn release(self, options: &Options) {
         let Some(holder) = self.holder else { return };
         let Ok(_nobody_else) = store::lock(&options.data_dir) else { return };
@@ -94,7 +94,7 @@ fn start(data_dir: &Path, record: &Path, program: &Path) -> Result<OwnedFd> {
     let mut child = Command::new(program)
         .arg(super::shim::HOLDER)
         .env_clear()
-        // So that one can see whose it is.
+        // Shows which data folder it belongs to.
         .current_dir(data_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -119,7 +119,7 @@ fn start(data_dir: &Path, record: &Path, program: &Path) -> Result<OwnedFd> {
     holder.open().ok_or_else(missing)
 }
 
-/// Waits for the namespace, fills its id maps from outside, and lets the holder rest.
+/// Waits for the namespaces, and fills their id maps from outside.
 fn furnish(pid: i32, mut stdin: ChildStdin, stdout: ChildStdout) -> Result<()> {
     let mut words = BufReader::new(stdout);
     let mut line = String::new();
@@ -136,7 +136,7 @@ fn furnish(pid: i32, mut stdin: ChildStdin, stdout: ChildStdout) -> Result<()> {
     map_ids(pid)?;
     let _ = stdin.write_all(b"\n");
     drop(stdin);
-    // It closes its end when it has nothing more to do but to be there.
+    // The holder closes its end once it is ready, and from then on only waits.
     let _ = words.read_to_string(&mut line);
     Ok(())
 }
@@ -159,13 +159,13 @@ fn map_ids(pid: i32) -> Result<()> {
         let path = PathBuf::from(format!("/proc/{pid}/{file}"));
         fs::write(&path, text).map_err(|error| Error::io(format!("write {}", path.display()), error))
     };
-    // The kernel's condition for a map made by somebody who is not root.
+    // The kernel requires this before a process without root may write a map.
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("0 {uid} 1\n"))?;
     write("gid_map", format!("0 {gid} 1\n"))
 }
 
-/// The system's helpers may map the ranges that an administrator gave this user. False if they do not.
+/// Maps the ranges that an administrator assigned to this user, with the system's helper. Returns false if that fails.
 fn helper(program: &str, pid: i32, own: u32, range: ids::Range) -> bool {
     let numbers = [0, own, 1, 1, range.first, range.count].map(|number| number.to_string());
     let mut command = Command::new(program);
@@ -173,7 +173,7 @@ fn helper(program: &str, pid: i32, own: u32, range: ids::Range) -> bool {
     command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Why there is no user namespace, and what would help here.
+/// Returns the error for a missing user namespace, with what would help on this machine.
 fn refused(errno: i32) -> Error {
     let number = |path: &str| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
     Error::Rootless {

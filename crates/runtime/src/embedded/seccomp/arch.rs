@@ -1,8 +1,8 @@
-//! The instruction sets that a filter can tell apart, and the numbers of system calls in each.
+//! The instruction sets that a filter can tell apart, and their system call numbers.
 
 use std::str::FromStr as _;
 
-/// An instruction set, as the kernel names it to a filter.
+/// An instruction set that a filter can recognize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Arch {
     X86_64,
@@ -14,7 +14,7 @@ pub(super) enum Arch {
 impl Arch {
     pub(super) const ALL: [Self; 4] = [Self::X86_64, Self::X86, Self::Aarch64, Self::Arm];
 
-    /// This machine's own; `None` where there are no filters.
+    /// Returns this machine's own; `None` where filters are not supported.
     pub(super) fn host() -> Option<Self> {
         match std::env::consts::ARCH {
             "x86_64" => Some(Self::X86_64),
@@ -23,7 +23,7 @@ impl Arch {
         }
     }
 
-    /// It and those whose programs it runs as well.
+    /// Returns this one, and those whose programs it can run as well.
     pub(super) fn family(self) -> Vec<Self> {
         match self {
             Self::X86_64 => vec![Self::X86_64, Self::X86],
@@ -32,7 +32,7 @@ impl Arch {
         }
     }
 
-    /// `AUDIT_ARCH_*`.
+    /// Returns its `AUDIT_ARCH_*` value.
     pub(super) fn audit(self) -> u32 {
         match self {
             Self::X86_64 => 0xc000_003e,
@@ -42,7 +42,7 @@ impl Arch {
         }
     }
 
-    /// By the name that profiles use for sets of architectures.
+    /// Parses the name that profiles use in lists of architectures.
     pub(super) fn from_profile(name: &str) -> Option<Self> {
         match name {
             "SCMP_ARCH_X86_64" => Some(Self::X86_64),
@@ -53,7 +53,7 @@ impl Arch {
         }
     }
 
-    /// The name that profiles use for conditions of single rules.
+    /// Returns the name that profiles use in the conditions of a rule.
     pub(super) fn in_conditions(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
@@ -63,13 +63,13 @@ impl Arch {
         }
     }
 
-    /// The number of a system call; `None` if there is no such call here.
+    /// Returns the number of a system call; `None` if this architecture does not have it.
     pub(super) fn number(self, name: &str) -> Option<u32> {
         let number = match (self, name) {
-            // Other names for the same: these are the ones in profiles.
+            // Aliases that profiles use.
             (Self::Aarch64, "newfstatat") => 79,
             (Self::Arm, "sync_file_range2") => 341,
-            // Calls that no table has, because they are beyond all others.
+            // Calls that no table contains, because their numbers are far above all others.
             (Self::Arm, "breakpoint") => PRIVATE + 1,
             (Self::Arm, "cacheflush") => PRIVATE + 2,
             (Self::Arm, "usr26") => PRIVATE + 3,
@@ -85,5 +85,5 @@ impl Arch {
     }
 }
 
-/// Where the calls begin that only 32-bit ARM has.
+/// The first number of the calls that only 32-bit ARM has.
 pub(super) const PRIVATE: u32 = 0x000f_0000;

@@ -1,8 +1,8 @@
-//! Instructions of the kernel's filter machine, and a whole program of them.
+//! Instructions of the kernel's classic BPF machine, and programs made of them.
 
 use super::policy::Action;
 
-/// `BPF_LD | BPF_W | BPF_ABS`: a word of the call becomes the accumulator.
+/// `BPF_LD | BPF_W | BPF_ABS`: loads a word of the call's data into the accumulator.
 pub(super) const LOAD: u16 = 0x20;
 /// `BPF_ALU | BPF_AND | BPF_K`.
 pub(super) const AND: u16 = 0x54;
@@ -17,11 +17,11 @@ pub(super) const IF_NOT_LESS: u16 = 0x35;
 /// `BPF_RET | BPF_K`.
 pub(super) const RETURN: u16 = 0x06;
 
-/// Where things are in `struct seccomp_data`.
+/// Offsets in `struct seccomp_data`.
 pub(super) const NUMBER: u32 = 0;
 pub(super) const ARCHITECTURE: u32 = 4;
 
-/// Where the two halves of an argument are: low, high.
+/// Returns the offsets of the low and the high half of an argument.
 pub(super) fn halves(argument: u8) -> (u32, u32) {
     let low = 16 + 8 * u32::from(argument);
     (low, low + 4)
@@ -46,7 +46,7 @@ impl Instruction {
     }
 }
 
-/// A program, and how it is to be loaded.
+/// A program, and the flags to load it with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Filter {
     /// Flags of `seccomp(2)`.
@@ -55,7 +55,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The flags, then the instructions as the kernel has them.
+    /// Encodes the flags, followed by the instructions in the kernel's format.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.flags.to_le_bytes().to_vec();
         for instruction in &self.program {
@@ -66,7 +66,7 @@ impl Filter {
         bytes
     }
 
-    /// `None` if these are not the bytes of a filter: a program that is cut off must not pass for a whole one.
+    /// Decodes a filter; `None` if these are not the bytes of one: a truncated program must not pass for a whole one.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (flags, rest) = bytes.split_first_chunk::<4>()?;
         let (instructions, left) = rest.as_chunks::<8>();

@@ -1,8 +1,8 @@
-//! From a policy to a program.
+//! Compiles a policy to a program.
 //!
-//! The program asks for the architecture, then finds the call's number by halving: ranges of numbers with the same fate
-//! are one leaf of a tree. Pieces of code only ever jump forward and end in a verdict, so they can be put together as
-//! they are.
+//! The program checks the architecture, then finds the call's number by binary search: ranges of numbers with the same
+//! fate are one leaf of a tree. Pieces of code only ever jump forward and end in a verdict, so they can be concatenated
+//! as they are.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::policy::{Action, Condition, ENOSYS, Policy, Test};
 /// `BPF_MAXINSNS`.
 const MAX_INSTRUCTIONS: usize = 4096;
 
-/// Numbers from here on are calls of the x32 ABI: few kernels have it, and here none does.
+/// The first number of the x32 ABI's calls: few kernels support them, and behind a filter none appears to.
 const X32: u32 = 0x4000_0000;
 
-/// Why there is no program.
+/// The filter is too long for the kernel.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the filter has {length} instructions, but the kernel accepts at most {MAX_INSTRUCTIONS}: use fewer conditions"
@@ -27,7 +27,7 @@ pub(super) struct TooLong {
     length: usize,
 }
 
-/// Makes the program.
+/// Compiles a policy.
 pub(super) fn compile(policy: &Policy) -> Result<Filter, TooLong> {
     let mut program = vec![Instruction::plain(LOAD, ARCHITECTURE)];
     for arch in &policy.architectures {
@@ -43,7 +43,7 @@ pub(super) fn compile(policy: &Policy) -> Result<Filter, TooLong> {
     Ok(Filter { flags: policy.flags, program })
 }
 
-/// A fate: rules in their order, and what happens if none fits.
+/// What happens to a call: the rules in order, and the default if none of them matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fate {
     rules: Vec<(Vec<Condition>, Action)>,
@@ -62,7 +62,7 @@ fn calls(policy: &Policy, arch: Arch) -> Vec<Instruction> {
     code
 }
 
-/// The fates of all numbers: each holds from its number to the next one.
+/// Returns the fates of all numbers: each applies from its number up to the next one.
 fn ranges(policy: &Policy, arch: Arch) -> Vec<(u32, Fate)> {
     let mut fates: BTreeMap<u32, Fate> = BTreeMap::new();
     let mut settled = std::collections::BTreeSet::new();
@@ -80,8 +80,8 @@ fn ranges(policy: &Policy, arch: Arch) -> Vec<(u32, Fate)> {
             }
         }
     }
-    // A call that is newer than the policy is to programs what it is on an older kernel: they try something else. "Not
-    // permitted" would be an answer that they do not expect.
+    // To programs, a call that is newer than the policy must look as on an older kernel, where they try something else.
+    // They would not expect "not permitted".
     let newest = fates.keys().copied().filter(|number| *number < PRIVATE).max();
     let beyond = if policy.default.is_permissive() { policy.default } else { Action::Errno(ENOSYS) };
 
@@ -107,7 +107,7 @@ fn ranges(policy: &Policy, arch: Arch) -> Vec<(u32, Fate)> {
     list
 }
 
-/// Code that finds the range of the number in the accumulator.
+/// Returns code that finds the range of the number in the accumulator.
 fn search(ranges: &[(u32, Fate)]) -> Vec<Instruction> {
     match ranges {
         [] => Vec::new(),
@@ -140,7 +140,7 @@ fn verdict(fate: &Fate) -> Vec<Instruction> {
     code
 }
 
-/// Code that answers if all conditions hold, and goes on behind itself if not.
+/// Returns code that ends with the action if all conditions hold, and else continues after itself.
 fn rule(conditions: &[Condition], action: Action) -> Vec<Instruction> {
     let mut code = vec![Instruction::answer(action)];
     for condition in conditions.iter().rev() {
@@ -157,7 +157,7 @@ fn rule(conditions: &[Condition], action: Action) -> Vec<Instruction> {
                 Step::Do(code, value) => Instruction::plain(code, value),
                 Step::If(code, value, yes, no) => Instruction {
                     code,
-                    // Six arguments of six steps each are far below the 255 that fit.
+                    // Six arguments of six steps each stay far below the limit of 255.
                     if_true: u8::try_from(distance(yes)).unwrap_or(u8::MAX),
                     if_false: u8::try_from(distance(no)).unwrap_or(u8::MAX),
                     value,
@@ -183,7 +183,7 @@ enum Step {
     If(u16, u32, Target, Target),
 }
 
-/// A condition on 64 bits for a machine of 32: the high half decides unless it is equal.
+/// Compiles a 64-bit condition for a 32-bit machine: the high half decides, unless it is equal.
 fn steps(condition: Condition) -> Vec<Step> {
     use Step::{Do, If};
     use Target::{Fails, Holds, Next};
@@ -216,7 +216,7 @@ fn steps(condition: Condition) -> Vec<Step> {
     }
 }
 
-/// `above` where the argument is greater than the value, or fits the comparison of the low halves; else `below`.
+/// Continues at `above` if the argument is greater or its low half satisfies the comparison, else at `below`.
 fn ordered(argument: u8, value: u64, comparison: u16, above: Target, below: Target) -> Vec<Step> {
     let (low, high) = halves(argument);
     let (a, b) = ((value >> 32) as u32, (value & 0xffff_ffff) as u32);
@@ -229,7 +229,7 @@ fn ordered(argument: u8, value: u64, comparison: u16, above: Target, below: Targ
     ]
 }
 
-/// Programs are at most [`MAX_INSTRUCTIONS`] long, or refused.
+/// The length of a program: at most [`MAX_INSTRUCTIONS`], since longer ones are rejected.
 fn length(code: &[Instruction]) -> u32 {
     u32::try_from(code.len()).unwrap_or(u32::MAX)
 }

@@ -1,12 +1,12 @@
-//! `RuntimeDefault`: what containers may ask of the kernel unless they say otherwise.
+//! `RuntimeDefault`: the system calls that containers may make unless they ask for something else.
 //!
-//! The same calls that containerd and docker allow, so that what runs there runs here. Left out are those that reach
-//! beyond a container (mounts, namespaces, modules, clocks, the kernel's keys, `io_uring`, BPF, …); the ones that are
-//! harmless with a right the container has been given come back with that right.
+//! It allows the same calls as containerd and docker, so that what runs there runs here. It leaves out those that reach
+//! beyond a container (mounts, namespaces, modules, clocks, the kernel's keys, `io_uring`, BPF, …); calls that are
+//! harmless with a capability are allowed to containers that have it.
 
 use super::policy::{Action, Circumstances, Condition, ENOSYS, EPERM, Policy, Rule, Test};
 
-/// The policy for a container with these rights.
+/// Returns the policy for a container with these capabilities.
 pub(super) fn policy(circumstances: &Circumstances<'_>) -> Policy {
     let has = |name: &str| circumstances.capabilities.contains(name);
     let mut rules = vec![allow(ALWAYS)];
@@ -16,13 +16,13 @@ pub(super) fn policy(circumstances: &Circumstances<'_>) -> Policy {
         }
     }
     if !has("SYS_ADMIN") {
-        // Threads and processes, but no namespaces. What `clone3` is asked for is in memory, where no filter can look;
-        // a C library that hears that it does not exist uses `clone`.
+        // Threads and processes, but no namespaces. The arguments of `clone3` are in memory, where no filter can look;
+        // a C library that gets "not implemented" uses `clone`.
         rules.push(when("clone", 0, Test::Masked { mask: NAMESPACES, value: 0 }, Action::Allow));
         rules.push(when_always("clone3", Action::Errno(ENOSYS)));
     }
     for family in [AF_ALG, AF_VSOCK] {
-        // The kernel looks at 32 bits of it, and so must we.
+        // The kernel looks at only 32 bits of it, and so must we.
         let test = Test::Masked { mask: 0xffff_ffff, value: family };
         rules.push(when("socket", 0, test, Action::Errno(EPERM)));
     }
@@ -48,14 +48,14 @@ fn when_always(name: &str, action: Action) -> Rule {
 
 /// `CLONE_NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET`.
 const NAMESPACES: u64 = 0x7e02_0000;
-/// The kernel's ciphers by socket: a large part of the kernel that hardly anybody uses.
+/// The kernel's ciphers as sockets: a large part of the kernel that hardly anybody uses.
 const AF_ALG: u64 = 38;
-/// The machine below a virtual one, whatever the pod's network is.
+/// Sockets to the host of a virtual machine, whatever the pod's network is.
 const AF_VSOCK: u64 = 40;
-/// Linux, with and without 32-bit addresses, and the question which it is.
+/// Linux, with and without 32-bit addresses, and the query for the current one.
 const PERSONALITIES: [u64; 5] = [0, 0x0008, 0x0002_0000, 0x0002_0008, 0xffff_ffff];
 
-/// What a right brings with it.
+/// The calls that a capability adds.
 const WITH: &[(&str, &str)] = &[
     ("BPF", "bpf"),
     ("DAC_READ_SEARCH", "open_by_handle_at"),
@@ -77,7 +77,7 @@ const WITH: &[(&str, &str)] = &[
     ("SYSLOG", "syslog"),
 ];
 
-/// What every container may call. Names that an architecture does not have mean nothing there.
+/// The calls that every container may make. Names that an architecture does not have are ignored there.
 pub(super) const ALWAYS: &str = "
     accept accept4 access adjtimex alarm arch_prctl arm_fadvise64_64 arm_sync_file_range bind breakpoint brk
     cacheflush cachestat capget capset chdir chmod chown chown32 clock_adjtime clock_adjtime64 clock_getres

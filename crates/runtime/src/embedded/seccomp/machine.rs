@@ -1,9 +1,9 @@
-//! The kernel's filter machine, as small as our programs need it, to run them in tests.
+//! A minimal model of the kernel's filter machine, to run our programs in tests.
 
 use super::arch::Arch;
 use super::bpf::{AND, Filter, IF_EQUAL, IF_GREATER, IF_NOT_LESS, JUMP, LOAD, RETURN};
 
-/// What the program answers to a call; a panic for what the kernel would not load.
+/// Returns the program's verdict on a call. Panics on a program that the kernel would not load.
 pub(super) fn run(filter: &Filter, arch: Arch, number: u32, arguments: [u64; 6]) -> u32 {
     let mut data = [number, arch.audit(), 0, 0].to_vec();
     for argument in arguments {

@@ -5,8 +5,8 @@
 //!                                          ├──▶ Policy ──▶ compile ──▶ Filter ──▶ seccomp.bpf in the container's folder
 //! Localhost ──▶ profile (a JSON file) ─────┘                              loaded by: process::confine
 //! ```
-//! All of it but reading the file is pure, and is done when a container is created: what later changes in the file is
-//! for later containers, and whoever starts the container or a command in it only loads bytes.
+//! Except for reading the file, all of this is pure. It is done when a container is created: later changes of the file
+//! apply to later containers, and starting the container or a command in it only loads bytes.
 
 mod arch;
 mod bpf;
@@ -35,7 +35,7 @@ pub(crate) const FILE: &str = "seccomp.bpf";
 
 const FIELD: &str = "linux.security_context.seccomp";
 
-/// The filter that a container asks for; none if it is to be unconfined, as every privileged one is.
+/// Returns the filter that a container asks for; `None` if it is unconfined, as every privileged one is.
 pub(crate) fn filter(
     context: Option<&v1::LinuxContainerSecurityContext>,
     capabilities: &BTreeSet<String>,
@@ -59,7 +59,7 @@ pub(crate) fn filter(
     compile::compile(&policy).map(Some).map_err(|problem| Error::invalid(FIELD, problem.to_string()))
 }
 
-/// What a request says, in either of its fields.
+/// What a request asks for, in either of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted<'a> {
     Unconfined,
@@ -78,7 +78,7 @@ impl<'a> Wanted<'a> {
                 ProfileType::RuntimeDefault => return Ok(Self::Default),
                 ProfileType::Localhost => &profile.localhost_ref,
             },
-            // The deprecated words.
+            // The values of the deprecated field.
             None => match context.seccomp_profile_path.as_str() {
                 "" | "unconfined" => return Ok(Self::Unconfined),
                 "runtime/default" | "docker/default" => return Ok(Self::Default),
@@ -94,7 +94,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Reads a profile; what is wrong with it names the file.
+/// Reads a profile. Errors name the file.
 fn read(path: &Path, circumstances: &Circumstances<'_>) -> Result<policy::Policy, String> {
     let text = std::fs::read(path).map_err(|error| {
         format!("cannot read the profile {}: {error}; create the file, or name another", path.display())
@@ -102,7 +102,7 @@ fn read(path: &Path, circumstances: &Circumstances<'_>) -> Result<policy::Policy
     let (policy, unknown) = profile::parse(&text, circumstances)
         .map_err(|problem| format!("the profile {} cannot be used: {problem}", path.display()))?;
     if !unknown.is_empty() {
-        // Files are written for many machines and kernels; what is not known here cannot be called here.
+        // Profiles are written for many machines and kernels: a call that is unknown here cannot be made here.
         tracing::warn!(profile = %path.display(), names = unknown.join(" "), "unknown system calls in a profile");
     }
     Ok(policy)

@@ -1,10 +1,10 @@
-//! What a filter is to do, before it is a program.
+//! What a filter does, before it is compiled to a program.
 
 use std::collections::BTreeSet;
 
 use super::arch::Arch;
 
-/// What becomes of a system call.
+/// The action on a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Allow,
@@ -17,7 +17,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// `SECCOMP_RET_*`, with its data.
+    /// Returns `SECCOMP_RET_*`, with its data.
     pub(super) fn code(self) -> u32 {
         match self {
             Self::Allow => 0x7fff_0000,
@@ -39,7 +39,7 @@ impl Action {
 pub(super) const EPERM: u16 = 1;
 pub(super) const ENOSYS: u16 = 38;
 
-/// How an argument is compared.
+/// How an argument is compared with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Equal(u64),
@@ -48,7 +48,7 @@ pub(super) enum Test {
     LessOrEqual(u64),
     Greater(u64),
     GreaterOrEqual(u64),
-    /// Of these bits, exactly those are set.
+    /// The masked bits equal the value.
     Masked {
         mask: u64,
         value: u64,
@@ -58,12 +58,12 @@ pub(super) enum Test {
 /// A condition on one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Condition {
-    /// 0 to 5.
+    /// The argument's index, from 0 to 5.
     pub(super) argument: u8,
     pub(super) test: Test,
 }
 
-/// What becomes of some calls if all conditions hold.
+/// The action on some calls if all conditions hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) names: Vec<String>,
@@ -71,25 +71,25 @@ pub(super) struct Rule {
     pub(super) action: Action,
 }
 
-/// Everything that a filter is made of.
+/// Everything that a filter is compiled from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// Calls from programs of any other end the process.
+    /// A call from a program of any other architecture kills the process.
     pub(super) architectures: Vec<Arch>,
-    /// The first that fits counts.
+    /// The first rule that matches decides.
     pub(super) rules: Vec<Rule>,
-    /// If none does.
+    /// The action if no rule matches.
     pub(super) default: Action,
     /// Flags of `seccomp(2)`.
     pub(super) flags: u32,
 }
 
-/// What rules of a profile may depend on.
+/// What the rules of a profile may depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Circumstances<'a> {
     pub(super) host: Arch,
-    /// Of the container, without `CAP_`.
+    /// The container's capabilities, without `CAP_`.
     pub(super) capabilities: &'a BTreeSet<String>,
-    /// Version and major revision.
+    /// The kernel's version and major revision.
     pub(super) kernel: (u32, u32),
 }

@@ -1,4 +1,4 @@
-//! Profiles as files: JSON in the form of the OCI runtime spec, with what docker adds to it.
+//! Profiles from files: JSON in the format of the OCI runtime spec, with docker's extensions.
 
 use serde::Deserialize;
 
@@ -35,7 +35,7 @@ struct ArchMap {
 struct Entry {
     #[serde(default, deserialize_with = "or_nothing")]
     names: Vec<String>,
-    /// As older files have it.
+    /// The format of older files.
     #[serde(default, deserialize_with = "or_nothing")]
     name: String,
     action: String,
@@ -58,7 +58,7 @@ struct Argument {
     op: String,
 }
 
-/// When a rule counts.
+/// When a rule applies.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Circumstance {
@@ -69,14 +69,14 @@ struct Circumstance {
     min_kernel: Option<String>,
 }
 
-/// Files say `null` where they mean nothing.
+/// Deserializes `null`, which profiles use for an absent value, as the default.
 fn or_nothing<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What is wrong with a profile.
+/// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error("not a profile in JSON: {0}")]
@@ -103,7 +103,7 @@ pub(super) enum Problem {
     Flag(String),
 }
 
-/// Reads a profile; also the names in it that are no system calls on any architecture that we know.
+/// Parses a profile. Also returns the names in it that are no system calls on any architecture that we know.
 pub(super) fn parse(
     text: &[u8],
     circumstances: &Circumstances<'_>,
@@ -138,12 +138,13 @@ pub(super) fn parse(
             action,
         }));
     }
-    // A rule without conditions is stronger than any with some, wherever it is written: so it is with other runtimes.
+    // A rule without conditions precedes those with conditions, wherever it is written, as with other runtimes.
     rules.sort_by_key(|rule| !rule.conditions.is_empty());
     Ok((Policy { architectures, rules, default, flags }, unknown))
 }
 
-/// Conditions must hold together; but those that share an argument are meant as alternatives.
+/// Splits conditions into alternatives. Conditions must hold together, but if any share an argument, they are
+/// alternatives.
 fn split(conditions: Vec<Condition>) -> Vec<Vec<Condition>> {
     let mut arguments: Vec<u8> = conditions.iter().map(|condition| condition.argument).collect();
     arguments.sort_unstable();
@@ -169,7 +170,7 @@ fn action(place: &str, name: &str, data: Option<u16>) -> Result<Action, Problem>
     })
 }
 
-/// The host's own is always among them. Names of other machines' are for other machines.
+/// Returns the architectures of a profile, always including the host's own. Those of other machines are ignored.
 fn architectures(document: &Document, host: Arch) -> Result<Vec<Arch>, Problem> {
     if !document.architectures.is_empty() && !document.arch_map.is_empty() {
         return Err(Problem::TwoArchitectures);
@@ -194,7 +195,7 @@ fn architectures(document: &Document, host: Arch) -> Result<Vec<Arch>, Problem> 
 /// Flags of `seccomp(2)`.
 fn flags(names: &[String]) -> Result<u32, Problem> {
     names.iter().try_fold(0, |flags, name| match name.as_str() {
-        // It is loaded when there is one thread.
+        // No effect: the filter is loaded while there is only one thread.
         "SECCOMP_FILTER_FLAG_TSYNC" => Ok(flags),
         "SECCOMP_FILTER_FLAG_LOG" => Ok(flags | 2),
         "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Ok(flags | 4),

@@ -1,4 +1,4 @@
-//! What filters answer, by running them.
+//! The verdicts of filters, tested by running them.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn every_name_of_the_default_table_is_a_system_call() {
 
 #[test]
 fn the_default_by_table() {
-    // Call, its first argument, answer without rights, answer with SYS_ADMIN.
+    // Call, its first argument, verdict without capabilities, verdict with SYS_ADMIN.
     let table: &[(&str, u64, u32, u32)] = &[
         ("read", 0, ALLOWED, ALLOWED),
         ("execve", 0, ALLOWED, ALLOWED),
@@ -54,13 +54,13 @@ fn the_default_by_table() {
         ("init_module", 0, DENIED, DENIED),
         ("clock_settime", 0, DENIED, DENIED),
         ("chroot", 0, DENIED, DENIED),
-        // A thread, a process, a namespace for users, one for processes.
+        // A thread, a process, a user namespace, a pid namespace.
         ("clone", 0x003d_0f00, ALLOWED, ALLOWED),
         ("clone", 17, ALLOWED, ALLOWED),
         ("clone", 0x1000_0011, DENIED, ALLOWED),
         ("clone", 0x2000_0011, DENIED, ALLOWED),
         ("clone3", 0, UNKNOWN, ALLOWED),
-        // Unix, IPv6, netlink; ciphers and virtual machines, also with bits that the kernel does not look at.
+        // Unix, IPv6, netlink; ciphers and virtual machines, even with bits that the kernel ignores.
         ("socket", 1, ALLOWED, ALLOWED),
         ("socket", 10, ALLOWED, ALLOWED),
         ("socket", 16, ALLOWED, ALLOWED),
@@ -329,7 +329,7 @@ fn a_program_that_the_kernel_would_not_take_is_refused() {
     assert!(refusal.contains("the kernel accepts at most 4096"), "{refusal}");
 }
 
-/// What a policy means, without a program.
+/// Evaluates a policy directly, without a program.
 fn meaning(policy: &Policy, arch: Arch, number: u32, arguments: [u64; 6]) -> u32 {
     let holds = |condition: &Condition| {
         let argument = arguments[usize::from(condition.argument)];
@@ -359,7 +359,7 @@ fn meaning(policy: &Policy, arch: Arch, number: u32, arguments: [u64; 6]) -> u32
     action.code()
 }
 
-/// Numbers around which halves and wholes are compared wrongly.
+/// Numbers around which comparisons of halves and wholes go wrong.
 fn edge() -> impl Strategy<Value = u64> {
     prop::sample::select(vec![
         0,

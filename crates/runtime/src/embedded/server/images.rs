@@ -1,4 +1,4 @@
-//! `ImageService`, over the image store.
+//! `ImageService`, on top of the image store.
 
 use std::pin::Pin;
 
@@ -23,7 +23,7 @@ fn describe(image: &Image) -> v1::Image {
         id: image.id.to_string(),
         repo_tags: image.repo_tags.clone(),
         repo_digests: image.repo_digests.clone(),
-        // A kubelet takes an image of no bytes for one that is not there; the built-in one and an empty one have none.
+        // A kubelet takes an image of zero bytes for a missing one; the built-in and empty images have zero bytes.
         size: image.size.max(1),
         uid: uid.map(|value| v1::Int64Value { value }),
         username: if uid.is_some() { String::new() } else { user.to_owned() },
@@ -46,7 +46,7 @@ fn pull_status(error: PullError) -> Status {
     }
 }
 
-/// Finds an image; an unknown name and a name that is none are both "not there".
+/// Finds an image; `None` for an unknown name, and for an invalid one.
 fn find(images: &ImageStore, name: &str) -> Result<Option<Image>, Error> {
     match images.resolve(name) {
         Ok(image) => Ok(Some(image)),
@@ -114,7 +114,7 @@ impl ImageService for Service {
             None => Auth::Anonymous,
         };
         let options = PullOptions { auth, ..PullOptions::default() };
-        // Not unhurried: a caller that hangs up does not want it any more, and the next attempt continues.
+        // Not `unhurried`: a caller that disconnects does not want the image any more, and the next attempt continues.
         let image =
             self.runtime.images.pull(&name, &options, &Progress::none()).await.map_err(pull_status)?;
         let image_ref = image.repo_digests.first().cloned().unwrap_or_else(|| image.id.to_string());
@@ -129,7 +129,7 @@ impl ImageService for Service {
         let images = self.runtime.images.clone();
         blocking(move || match images.remove(&name) {
             Ok(_) => Ok(()),
-            // Asked to be gone, and it is.
+            // It should be gone, and it is.
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(failed(&error)),
         })
@@ -149,7 +149,7 @@ impl ImageService for Service {
         };
         Ok(Response::new(v1::ImageFsInfoResponse {
             image_filesystems: vec![entry(&usage.path, Some(usage.used_bytes), Some(usage.inodes_used))],
-            // Only the place: what each container wrote is in its own numbers.
+            // Only the mount point: what each container wrote is in its own statistics.
             container_filesystems: vec![entry(&containers, None, None)],
         }))
     }

@@ -12,12 +12,12 @@ use rubelet_cri::{Endpoint, Listener};
 use super::error::{Error, Result};
 use super::runtime::{Options, Runtime};
 
-/// What the embedded runtime calls itself.
+/// The embedded runtime's name in the CRI.
 pub const NAME: &str = "rubelet";
-/// As large as the usual client takes.
+/// The size limit of the usual client.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// Runs the embedded runtime until `stop` is ready. Containers go on without it.
+/// Runs the embedded runtime until `stop` completes. Containers keep running without it.
 ///
 /// # Errors
 ///
@@ -39,23 +39,23 @@ pub async fn serve(options: Options, stop: impl Future<Output = ()>) -> Result<(
         .add_service(runtime_service.max_encoding_message_size(usize::MAX))
         .add_service(image_service.max_encoding_message_size(usize::MAX))
         .serve_with_incoming(socket);
-    // Not a graceful end: an event stream never ends by itself, and every operation survives a broken connection.
+    // Not a graceful shutdown: an event stream never ends by itself, and every operation survives a broken connection.
     tokio::select! {
         served = server => served.map_err(|error| Error::Internal(error.to_string())),
         () = stop => Ok(()),
     }
 }
 
-/// Both services over one runtime.
+/// Both services, on top of one runtime.
 #[derive(Debug, Clone)]
 pub(crate) struct Service {
     runtime: Arc<Runtime>,
 }
 
-/// How many items a streaming list puts into one message.
+/// How many items of a streamed list go into one message.
 const CHUNK: usize = 1000;
 
-/// A list, cut into messages.
+/// Splits a list into messages.
 fn chunked<T, M>(items: Vec<T>, message: impl Fn(Vec<T>) -> M) -> Vec<Result<M, tonic::Status>> {
     let mut messages = Vec::new();
     let mut items = items.into_iter();

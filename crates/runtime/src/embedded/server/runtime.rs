@@ -22,7 +22,7 @@ fn streamed<T: Send + 'static>(messages: Vec<Result<T, Status>>) -> Response<Str
     Response::new(Box::pin(tokio_stream::iter(messages)))
 }
 
-/// Events until the subscriber leaves, or falls behind and is told so.
+/// Streams events until the subscriber leaves, or falls behind and gets an error that says so.
 fn event_stream(
     receiver: tokio::sync::broadcast::Receiver<Arc<v1::ContainerEventResponse>>,
 ) -> Streamed<v1::ContainerEventResponse> {
@@ -50,7 +50,7 @@ impl Service {
 
     fn container_items(&self, filter: Option<&v1::ContainerFilter>) -> Vec<v1::Container> {
         let all = match filter {
-            // The one filter worth an index: it is asked for after every event.
+            // The only filter worth an index: kubelets use it after every event.
             Some(filter) if !filter.pod_sandbox_id.is_empty() => {
                 match self.runtime.registry.sandbox(&filter.pod_sandbox_id) {
                     Ok(sandbox) => self.runtime.registry.containers_of(&sandbox.id),
@@ -111,7 +111,7 @@ impl Service {
             if filter::sandbox_stats(filter.as_ref(), &sandbox.id, &sandbox.config.labels) {
                 match self.sandbox_stats(&sandbox.id).await {
                     Ok(stats) => all.push(stats),
-                    // Removed meanwhile.
+                    // Removed in the meantime.
                     Err(status) if status.code() == tonic::Code::NotFound => {}
                     Err(status) => return Err(status),
                 }
@@ -295,7 +295,7 @@ impl RuntimeService for Service {
 
     async fn exec_sync(&self, request: Request<v1::ExecSyncRequest>) -> Answer<v1::ExecSyncResponse> {
         let wanted = request.metadata().get(OUTPUT_LIMIT).and_then(|limit| limit.to_str().ok()?.parse().ok());
-        // Not unhurried: a caller that hangs up ends the command.
+        // Not `unhurried`: a caller that disconnects ends the command.
         Ok(Response::new(self.runtime.exec_sync(request.into_inner(), wanted).await?))
     }
 
@@ -371,7 +371,7 @@ impl RuntimeService for Service {
         &self,
         _: Request<v1::UpdateRuntimeConfigRequest>,
     ) -> Answer<v1::UpdateRuntimeConfigResponse> {
-        // The pod CIDR is the CNI configuration's business, as in other runtimes without a template for it.
+        // The CNI configuration determines the pod CIDR, as in other runtimes that have no template for it.
         Ok(Response::new(v1::UpdateRuntimeConfigResponse {}))
     }
 
@@ -431,7 +431,7 @@ impl RuntimeService for Service {
         &self,
         request: Request<v1::UpdatePodSandboxResourcesRequest>,
     ) -> Answer<v1::UpdatePodSandboxResourcesResponse> {
-        // The pod's group belongs to whoever named it as the parent; this only tells the runtime that it changed.
+        // The pod's group belongs to whoever named it as the parent; this call only announces that it has changed.
         self.runtime.registry.sandbox(&request.into_inner().pod_sandbox_id)?;
         Ok(Response::new(v1::UpdatePodSandboxResourcesResponse {}))
     }

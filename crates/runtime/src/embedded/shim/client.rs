@@ -1,4 +1,4 @@
-//! Somebody who is connected to the shim: the runtime, or a command's asker.
+//! A connection to the shim, from the runtime or from the caller of a command.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -6,26 +6,26 @@ use std::os::unix::net::UnixStream;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// A request line is short; a peer that sends more is not ours.
+/// A request is a short line; a peer that sends more is not the runtime.
 const MAX_REQUEST: usize = 256;
 
-/// A command, its output and its complaints.
+/// The arguments of a command, and its two output streams.
 const MAX_FILES: usize = 3;
 
 pub(super) struct Client {
     pub(super) socket: UnixStream,
     input: Vec<u8>,
-    /// Descriptors that came along.
+    /// The descriptors that came with the request.
     pub(super) files: Vec<OwnedFd>,
 }
 
 impl Client {
-    /// The socket does not block.
+    /// Wraps a socket, which must be non-blocking.
     pub(super) fn new(socket: UnixStream) -> Self {
         Self { socket, input: Vec::new(), files: Vec::new() }
     }
 
-    /// The requests that have come; `None` if nobody is there any more, or nobody of ours.
+    /// Returns the requests that have arrived; `None` if the peer is gone, or is not the runtime.
     pub(super) fn read(&mut self) -> Option<Vec<String>> {
         let mut chunk = [0; MAX_REQUEST];
         loop {
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// Reads what a peer sent, and takes the descriptors that came with it.
+/// Reads what a peer has sent, and takes the descriptors that came with it.
 fn receive(socket: &UnixStream, chunk: &mut [u8], files: &mut Vec<OwnedFd>) -> Result<usize, Errno> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -58,12 +58,12 @@ fn receive(socket: &UnixStream, chunk: &mut [u8], files: &mut Vec<OwnedFd>) -> R
             files.extend(sent);
         }
     }
-    // More than any request has: a peer that is not ours.
+    // More than any request has: the peer is not the runtime.
     files.truncate(MAX_FILES);
     Ok(got.bytes)
 }
 
-/// Takes the lines that are whole.
+/// Removes and returns the complete lines.
 pub(super) fn take_lines(text: &mut Vec<u8>) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(end) = text.iter().position(|byte| *byte == b'\n') {

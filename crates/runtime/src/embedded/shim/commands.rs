@@ -1,8 +1,8 @@
 //! Commands in the container: processes that the shim starts beside the container's own, one for each connection that
 //! asks for one.
 //!
-//! If the connection closes, or its other end says that it will send no more, the asker has lost interest or died, and
-//! the command is ended: nothing outlives the call it was made for.
+//! If the connection closes, or its peer signals that it will send no more, the caller has lost interest or died, and
+//! the command is ended: nothing outlives the call it was started for.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -17,20 +17,20 @@ use super::join::{self, Host, Streams};
 use super::protocol::Outcome;
 use crate::embedded::error::{Error, Result};
 
-/// Those that run.
+/// The running commands.
 #[derive(Default)]
 pub(super) struct Commands(Vec<Running>);
 
 struct Running {
     pid: i32,
     asker: UnixStream,
-    /// Why there was no command, from the process that was to become it.
+    /// Why the command could not be run, written by the process that was to become it.
     complaint: std::fs::File,
     doomed: bool,
 }
 
 impl Commands {
-    /// Starts one. `files` came with the request: the command's words, and where its output goes.
+    /// Starts a command. `files` came with the request: the arguments, and where the output goes.
     pub(super) fn begin(&mut self, mut asker: UnixStream, files: Vec<OwnedFd>, host: &Host<'_>) {
         match start(files, host) {
             Ok((pid, complaint)) => self.0.push(Running { pid, asker, complaint, doomed: false }),
@@ -41,12 +41,12 @@ impl Commands {
     }
 
     pub(super) fn to_watch(&self) -> impl Iterator<Item = PollFd<'_>> {
-        // One whose asker is gone has nothing more to say: its end comes as a signal.
+        // A command whose caller is gone needs no watching: its end is reported by a signal.
         let heard = self.0.iter().filter(|command| !command.doomed);
         heard.map(|command| PollFd::new(&command.asker, PollFlags::IN))
     }
 
-    /// Ends those that nobody waits for any more.
+    /// Ends the commands whose callers no longer wait for them.
     pub(super) fn drop_abandoned(&mut self) {
         for command in self.0.iter_mut().filter(|command| !command.doomed) {
             let said = command.asker.read(&mut [0; 64]);
@@ -57,14 +57,14 @@ impl Commands {
         }
     }
 
-    /// A child of the shim has ended; if it was a command, its asker hears of it.
+    /// Handles the end of a child of the shim; if it was a command, its caller gets the exit code.
     pub(super) fn ended(&mut self, pid: i32, code: i32) {
         if let Some(index) = self.0.iter().position(|command| command.pid == pid) {
             self.0.swap_remove(index).tell(code);
         }
     }
 
-    /// The container is gone, and all that ran in it.
+    /// Ends all commands: the container is gone, and everything that ran in it.
     pub(super) fn end_all(&mut self) {
         for mut command in self.0.drain(..) {
             command.end();
@@ -84,7 +84,7 @@ impl Commands {
 impl Running {
     fn end(&mut self) {
         self.doomed = true;
-        // It leads a session of its own: its group goes with it. Not reaped yet, so the number is still its own.
+        // It leads a session of its own, so its process group ends with it. Not reaped yet, so the pid is still valid.
         let _ = kill(Pid::from_raw(-self.pid), Signal::SIGKILL);
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
     }

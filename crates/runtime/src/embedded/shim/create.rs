@@ -1,6 +1,6 @@
-//! The helper that builds a container and starts it, then goes away with all the memory that took.
+//! The helper that builds a container and starts it, then exits and frees all the memory that this took.
 //!
-//! The container is made a sibling of the helper, so it is the shim's child from its first moment.
+//! The container is created as a sibling of the helper, so it is the shim's child from its first moment.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::embedded::device_filter::DeviceRules;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::{image_volumes, process, store};
 
-/// Folder of the container library's own state, in the container's folder.
+/// The subfolder of the container's folder with the container library's own state.
 pub(crate) const STATE: &str = "state";
 
 /// Entry point: `shim-create <fd>`, in the container's folder.
@@ -75,23 +75,24 @@ fn create_and_start(tell: &mut dyn FnMut(&Progress)) -> Result<()> {
         .map_err(&library)?;
     let pid = container.pid().ok_or_else(|| Error::Internal("the container has no process".to_owned()))?;
     tell(&Progress::Created(pid.as_raw()));
-    // Nothing of the container's own has run yet.
+    // No code of the container has run yet.
     devices.enforce(&Cgroups::detect(), &settings.cgroup)?;
     container.start().map_err(&library)?;
 
-    // The pipe ends when the program replaces this code, or brings the reason why it did not.
+    // The pipe closes when the program replaces this code, or else carries the reason why it did not.
     let mut message = String::new();
     let _ = std::io::Read::read_to_string(&mut std::fs::File::from(verdict), &mut message);
     if message.is_empty() { Ok(()) } else { Err(Error::State(message)) }
 }
 
-/// A container has the groups that were asked for; the library would leave it ours if these are none. Where the kernel
-/// does not allow this (a user namespace of one user), they are that user's and stay.
+/// Drops our supplementary groups: the library leaves them to a container that asks for none. Where the kernel does not
+/// allow this (a user namespace of one user), they are that user's and stay.
 fn forget_groups() {
     let _ = rustix::thread::set_thread_groups(&[]);
 }
 
-/// The container library nests its errors, and keeps some of them to itself; people need the innermost ones, too.
+/// Formats an error of the container library. It nests errors, and does not return some of them at all; people need the
+/// innermost ones as well.
 fn library(diary: &Diary) -> impl Fn(LibcontainerError) -> Error {
     move |error| {
         let mut text = error.to_string();
@@ -103,7 +104,7 @@ fn library(diary: &Diary) -> impl Fn(LibcontainerError) -> Error {
             }
             source = inner.source();
         }
-        // What crosses a fork comes with the end that C gives its strings.
+        // Messages that cross a fork end with the NUL of a C string.
         let text = text.trim_end_matches('\0');
         match diary.read() {
             more if more.is_empty() => Error::State(text.to_owned()),

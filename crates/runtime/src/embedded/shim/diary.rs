@@ -1,7 +1,7 @@
-//! What the container library complains about while it builds a container.
+//! The container library's log messages while it builds a container.
 //!
 //! Its errors cross two forks as their outermost sentence only ("failed to prepare rootfs"); the reason is in what it
-//! logs. So a helper collects that, in a file in memory that the forks share, and adds it to the error.
+//! logs. So a helper collects that in a memory file that the forks share, and adds it to the error.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,25 +15,25 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::embedded::error::{Error, Result};
 
-/// More than any honest reason; a library that repeats itself must not fill a log with it.
+/// More than any real reason; a library that repeats itself must not fill a log with it.
 const MAX_TEXT: u64 = 2048;
 
-/// The collected complaints.
+/// The collected messages.
 #[derive(Debug, Clone)]
 pub(super) struct Diary(Arc<File>);
 
 impl Diary {
-    /// Begins to collect, for the rest of this process's life.
+    /// Starts collecting, for the rest of this process's life.
     pub(super) fn begin() -> Result<Self> {
         let file =
             memfd_create("diary", MemfdFlags::CLOEXEC).map_err(|errno| Error::io("make a file", errno))?;
         let diary = Self(Arc::new(file.into()));
-        // Fails if somebody listens already, who then hears it.
+        // Fails if there is already a subscriber, which then gets the messages.
         let _ = tracing::subscriber::set_global_default(diary.clone());
         Ok(diary)
     }
 
-    /// What was complained about so far, in one line.
+    /// Returns the messages so far, in one line.
     pub(super) fn read(&self) -> String {
         let mut text = Vec::new();
         let mut file: &File = &self.0;
@@ -51,7 +51,7 @@ impl Subscriber for Diary {
     fn event(&self, event: &Event<'_>) {
         let mut words = Words::default();
         event.record(&mut words);
-        // One write for one complaint: the offset is shared by all processes that have the file.
+        // One write per message: the offset is shared by all processes that have the file open.
         let _ = rustix::io::write(&*self.0, format!("{}{}; ", words.message, words.fields).as_bytes());
     }
 
@@ -65,7 +65,7 @@ impl Subscriber for Diary {
     fn exit(&self, _: &Id) {}
 }
 
-/// An event as text: what happened, then with what.
+/// An event as text: its message, then its fields.
 #[derive(Default)]
 struct Words {
     message: String,

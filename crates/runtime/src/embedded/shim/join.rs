@@ -1,8 +1,8 @@
 //! A process of the shim that joins the container and becomes a command in it.
 //!
-//! The shim has one thread and little memory, so a fork of it is cheap; starting the whole program for every command is
-//! not. What a command has is what the container's own program was given: user, groups, rights, filter, folder,
-//! variables, control group. Only its words and its streams are its own.
+//! The shim has one thread and little memory, so forking it is cheap; starting the whole program for every command is
+//! not. A command gets what the container's own program was given: user, groups, capabilities, filter, folder,
+//! variables, control group. Only its arguments and its streams are its own.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -25,7 +25,7 @@ use crate::embedded::{container, process, store, user};
 pub(super) struct Host<'a> {
     pub(super) settings: &'a Settings,
     pub(super) cgroups: &'a Cgroups,
-    /// Its first process, which is not reaped yet.
+    /// The container's first process, which is not reaped yet.
     pub(super) pid: i32,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Streams {
     pub(super) stderr: OwnedFd,
 }
 
-/// The parts of the container's spec that a command shares.
+/// The parts of the container's spec that apply to commands as well.
 #[derive(Debug, Deserialize)]
 struct Spec {
     process: Process,
@@ -79,8 +79,8 @@ impl Spec {
         store::read_json(Path::new(container::SPEC))?.ok_or_else(missing)
     }
 
-    /// Those that the container does not share with the host. Being in the right one for processes is the shim's
-    /// business: one enters it by being born there.
+    /// Returns the namespaces that the container does not share with the host, except that for processes: a process
+    /// enters that one only by being born in it, which the shim takes care of.
     fn namespaces(&self) -> CloneFlags {
         self.linux.namespaces.iter().fold(CloneFlags::empty(), |flags, namespace| {
             flags
@@ -96,14 +96,14 @@ impl Spec {
     }
 }
 
-/// Starts a command; its pid. What keeps it from becoming one is written to `complaint`, which closes if nothing does.
+/// Starts a command, and returns its pid. A later failure is written to `complaint`, which closes on success.
 pub(super) fn spawn(host: &Host<'_>, words: OwnedFd, streams: &Streams, complaint: OwnedFd) -> Result<i32> {
     let pid =
         Pid::from_raw(host.pid).ok_or_else(|| Error::Internal("the container has no process".to_owned()))?;
     let container =
         pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| Error::io("find the container", errno))?;
-    // For good: the shim's children are all born there from now on, and a way back is not for everybody (whoever is root
-    // in a user namespace only has no right to the host's). It has no others to start.
+    // This is permanent: all later children of the shim are born there, since not everybody may go back (root of a user
+    // namespace has no right to the host's pid namespace). The shim has no other children to start.
     setns(&container, CloneFlags::CLONE_NEWPID)
         .map_err(|errno| Error::io("enter the container's process namespace", errno))?;
     let group = host.cgroups.to_be_born_in(&host.settings.cgroup);
@@ -134,7 +134,7 @@ fn become_command(
     share_oom_score(host.pid)?;
     let spec = Spec::read()?;
     let apparmor = spec.process.apparmor_profile.as_deref().map(AppArmor::open).transpose()?;
-    // From here on a process in the container may see us: it must not look into us.
+    // From here on, a process in the container may see this one: it must not be able to inspect it.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|errno| Error::io("hide from the container", errno))?;
     let Payload::Program(confinement) = host.settings.payload else {
@@ -152,7 +152,7 @@ fn become_command(
     if let Some(apparmor) = apparmor {
         apparmor.apply()?;
     }
-    // A path may lead through a descriptor of ours, and out of the container, also that of the program itself.
+    // A path may lead through a descriptor of ours and out of the container; this includes the program's own path.
     process::close_all(held.into_iter().filter(|fd| *fd != complaint.as_raw_fd()));
     become_user(&spec.process)?;
     if spec.process.no_new_privileges {
@@ -165,7 +165,8 @@ fn become_command(
         .map_err(|errno| Error::State(format!("exec {:?}: {}", program.to_string_lossy(), errno.desc())))
 }
 
-/// The command is as dear to the kernel as the container, also if that has changed since the container was made.
+/// Copies the container's score: the kernel treats a command like the container, even if the score has changed since
+/// the container was created.
 fn share_oom_score(init: i32) -> Result<()> {
     let failed = |error| Error::io("copy the container's oom_score_adj", error);
     let score = std::fs::read_to_string(format!("/proc/{init}/oom_score_adj")).map_err(failed)?;
@@ -176,7 +177,7 @@ fn share_oom_score(init: i32) -> Result<()> {
 fn read_words(words: OwnedFd) -> Result<Vec<CString>> {
     let mut bytes = Vec::new();
     File::from(words).read_to_end(&mut bytes).map_err(|error| Error::io("read the command", error))?;
-    // Every word ends with what cannot be in one.
+    // Each argument ends with a NUL, which none can contain.
     let words =
         bytes.split_inclusive(|byte| *byte == 0).map(|word| CString::from_vec_with_nul(word.to_vec()));
     words.collect::<Result<_, _>>().map_err(|_| Error::invalid("cmd", "the last argument is not terminated"))
@@ -190,7 +191,7 @@ fn redirect(streams: &Streams) -> Result<()> {
     redirected.map_err(|errno| Error::io("set up streams", errno))
 }
 
-/// A profile to be taken on when the program begins. Opened outside: the container's `/proc` is not to be trusted.
+/// A profile that takes effect when the program starts. Opened outside: the container's `/proc` cannot be trusted.
 struct AppArmor<'a> {
     file: File,
     profile: &'a str,
@@ -212,7 +213,8 @@ impl<'a> AppArmor<'a> {
     }
 }
 
-/// The folder first: a user may run in one that only root can enter. Rights stay for now.
+/// Enters the folder, then changes the user. The folder comes first, since a user may run in one that only root can
+/// enter. Capabilities are kept for now.
 fn become_user(process: &Process) -> Result<()> {
     let enter = || rustix::process::chdir(&process.cwd);
     let entered = enter();
@@ -232,16 +234,16 @@ fn become_user(process: &Process) -> Result<()> {
         })?;
     let in_folder = |errno| Error::io(format!("change to the folder {:?}", process.cwd), errno);
     match entered {
-        // A file system that knows the user, and not root.
+        // The file system may grant access to the user, but not to root.
         Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => enter().map_err(in_folder)?,
         other => other.map_err(in_folder)?,
     }
-    // A path can lead through a descriptor of ours; what it leads to is then not in the container.
+    // A path can lead through a descriptor of ours; its target is then not in the container.
     let inside = rustix::process::getcwd(Vec::new()).is_ok_and(|path| path.as_bytes().starts_with(b"/"));
     if inside { Ok(()) } else { Err(Error::State(format!("{:?} is outside the container", process.cwd))) }
 }
 
-/// The container's variables, with a `HOME`: a user that nobody knows lives in `/`.
+/// Returns the container's variables, with a `HOME`: `/` for an unknown user.
 fn environment(process: &Process) -> Vec<(String, String)> {
     let pairs = process.env.iter().filter_map(|entry| entry.split_once('='));
     let mut variables: Vec<(String, String)> =

@@ -1,6 +1,6 @@
-//! Bytes from a container into lines of the CRI log format: `<time> <stream> <F|P> <text>`.
+//! Converts a container's output to lines of the CRI log format: `<time> <stream> <F|P> <text>`.
 //!
-//! A line longer than 16 KiB is cut into parts marked `P`; so is what a stream leaves unfinished at its end.
+//! A line longer than 16 KiB is split into parts marked `P`; so is an incomplete line at the end of a stream.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::embedded::clock;
 
-/// Longest text of one log line.
+/// The longest text of a log line.
 const MAX_TEXT: usize = 16 * 1024;
 
-/// One stream of a container, being cut into lines.
+/// One stream of a container, split into lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     stream: &'static str,
@@ -24,7 +24,7 @@ impl Lines {
         Self { stream, pending: Vec::new() }
     }
 
-    /// Takes bytes in, appends finished log lines to `out`.
+    /// Takes bytes, and appends complete log lines to `out`.
     pub(super) fn push(&mut self, mut bytes: &[u8], now: i64, out: &mut Vec<u8>) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.pending.extend_from_slice(&bytes[..end]);
@@ -36,7 +36,7 @@ impl Lines {
         self.cut(now, out);
     }
 
-    /// The stream has ended: what is left is a part of a line that never came.
+    /// Handles the end of the stream: what is left is part of a line that was never completed.
     pub(super) fn finish(&mut self, now: i64, out: &mut Vec<u8>) {
         if !self.pending.is_empty() {
             self.emit(b'P', self.pending.len(), now, out);
@@ -72,7 +72,7 @@ impl LogFile {
         Ok(Self { path, file })
     }
 
-    /// Opens the path anew, after somebody moved the file away. On failure the old file stays in use.
+    /// Reopens the path, after the file has been moved away. If that fails, the old file stays in use.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         if let Some(path) = &self.path {
             self.file = Some(open(path)?);
@@ -82,7 +82,7 @@ impl LogFile {
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if let Some(file) = &mut self.file {
-            // Nobody is left to tell: the log is the only channel this process has.
+            // There is nobody to report an error to: the log is the only channel that this process has.
             let _ = file.write_all(bytes);
         }
     }

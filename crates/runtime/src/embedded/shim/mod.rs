@@ -1,20 +1,20 @@
 //! The shim: one small process per container, a hidden subcommand of the same binary.
 //!
 //! It is the container's parent, so it learns of every exit and its code; it writes the log; it outlives the runtime.
-//! It is single-threaded, sleeps in one `poll`, and does not touch the memory-hungry container library: a helper
-//! process (`create`) builds the container, makes it a child of the shim and goes away.
+//! It has a single thread, sleeps in one `poll`, and does not use the memory-hungry container library: a helper process
+//! (`create`) builds the container, makes it a child of the shim and exits.
 //!
 //! ```text
 //! runtime ──listening socket as fd 0──▶ shim ──pipes──▶ helper ──clone──▶ container (child of the shim)
 //!    └──────connects, reads lines────────┘
 //! ```
-//! The socket is made by the runtime before the shim exists. So from the first moment to the last, "can I connect?"
-//! answers "does a shim live?", with no window in between and no pid that may have been reused.
+//! The runtime creates the socket before the shim exists. So from the first moment to the last, "can I connect?"
+//! answers "is there a live shim?", with no window in between and no pid that may have been reused.
 //!
-//! Lines from the shim: `started <pid> <nanos>`, `failed` or `exited` (both with `exit.json` on disk first).
-//! Lines to the shim: `signal <n>`, `kill`, `reopen`; answered by `ok` or `error <text>`. And `exec`, which comes with three
-//! descriptors and is answered by `command-exited <code>` or `command-failed <text>`: the shim forks, and the child joins
-//! the container.
+//! Lines from the shim: `started <pid> <nanos>`, `failed` or `exited` (both with `exit.json` on disk first). Lines to
+//! the shim: `signal <n>`, `kill`, `reopen`, each answered by `ok` or `error <text>`. The line `exec` comes with three
+//! descriptors and is answered by `command-exited <code>` or `command-failed <text>`: the shim forks, and the child
+//! joins the container.
 
 mod client;
 mod commands;
@@ -35,16 +35,16 @@ mod working_dir;
 
 use std::process::ExitCode;
 
-/// Hidden subcommand: supervise the container of the current folder.
+/// Hidden subcommand: supervises the container of the current folder.
 pub const SHIM: &str = "shim";
-/// Hidden subcommand: build and start the container of the current folder, for a shim.
+/// Hidden subcommand: builds and starts the container of the current folder, for a shim.
 pub const CREATE: &str = "shim-create";
-/// Hidden subcommand: hold a user namespace, for a runtime of somebody who is not root.
+/// Hidden subcommand: holds a user namespace, for a runtime without root.
 pub(crate) const HOLDER: &str = "namespace-holder";
 
 /// Runs one of the hidden subcommands, if the arguments name one.
 ///
-/// To be asked first thing in `main`: the shim must not pay for anything that it does not use.
+/// Must be the first call in `main`: the shim must not pay for anything that it does not use.
 #[must_use]
 pub fn intercept() -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
@@ -57,7 +57,7 @@ pub fn intercept() -> Option<ExitCode> {
     Some(match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Stderr is the container's log or nothing at all, so this is for somebody who tries the command by hand.
+            // Stderr is the container's log or nothing at all, so this is for people who try the command by hand.
             eprintln!("rubelet: {error}");
             ExitCode::FAILURE
         }

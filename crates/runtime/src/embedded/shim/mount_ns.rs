@@ -1,7 +1,7 @@
 //! The root file system, mounted where only the container will ever see it.
 //!
-//! The helper leaves the host's mount namespace first. What it mounts goes into the container's namespace by
-//! inheritance and disappears with it: the host's mount table never shows a container, and nothing can leak.
+//! The helper first leaves the host's mount namespace. What it mounts is inherited by the container's namespace and
+//! disappears with that: the host's mount table never shows a container, and nothing can leak.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,20 @@ use crate::embedded::mountinfo;
 use crate::image;
 use crate::image::rootfs::{Kind, Rootfs, RootfsError};
 
-/// Where the root is mounted, in the container's folder.
+/// The mount point of the root, in the container's folder.
 pub(crate) const ROOTFS: &str = "rootfs";
 /// The writable layer.
 pub(crate) const UPPER: &str = "upper";
-/// What a container of the built-in image writes to its private folders.
+/// The folder for what a container of the built-in image writes to its private folders.
 pub(crate) const SCRATCH: &str = "scratch";
 
-/// Enters a mount namespace of its own and puts the root file system together there.
+/// Enters a new mount namespace and assembles the root file system there.
 pub(super) fn enter(settings: &Settings) -> Result<()> {
     leave()?;
     let folder = std::env::current_dir().map_err(|error| Error::io("find the container's folder", error))?;
     if settings.shared_mounts {
-        // Volumes that spread back must stay peers of the host's mounts; only the folder that we mount into must not.
-        // The runtime has made it a mount of its own, so this touches nothing else.
+        // Volumes that propagate back must stay peers of the host's mounts; only the folder that we mount into must
+        // not. The runtime has made that folder a mount of its own, so this affects nothing else.
         change(&containing_mount(&folder)?, MountPropagationFlags::PRIVATE)?;
     } else {
         change(Path::new("/"), MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
@@ -42,7 +42,7 @@ pub(super) fn enter(settings: &Settings) -> Result<()> {
     match &settings.rootfs {
         RootfsPlan::Host(options) => mounted(image::rootfs::mount_host(&folder, options)).map(drop),
         RootfsPlan::Layers(layers) => {
-            // Lowest first there, topmost first here.
+            // Lowest first for mounting, topmost first in the plan.
             let layers: Vec<PathBuf> = layers.iter().rev().cloned().collect();
             let root = mounted(image::rootfs::mount_layers(&layers, &folder))?;
             if root.kind == Kind::Copy {
@@ -61,9 +61,9 @@ fn leave() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| Error::io("leave the host's mount namespace", errno))
 }
 
-/// Without control groups of ours, the container library must not find any to write to: with a hierarchy that is one
-/// whole and read-only it leaves processes where they are, with any other it fails. Only this process and the library
-/// in it see this mount; a container gets a `/sys` of its own.
+/// Hides the host's control groups, where none of them are ours: the container library must not find any to write to.
+/// With a single read-only hierarchy it leaves processes where they are, with anything else it fails. Only this process
+/// and the library in it see this mount; a container gets a `/sys` of its own.
 fn stand_in_for_cgroups() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWCGROUP)
         .map_err(|errno| Error::io("leave the host's control groups", errno))?;
@@ -76,8 +76,8 @@ fn mounted(outcome: std::result::Result<Rootfs, RootfsError>) -> Result<Rootfs> 
     outcome.map_err(|error| Error::State(error.to_string()))
 }
 
-/// The container library makes links in this folder by a path of the host, before the container has a root: if it were a
-/// link itself, they would be made wherever that leads on the host.
+/// Rejects a root whose `/dev` is a link. The container library creates links in this folder by a path of the host,
+/// before the container has a root: it would create them wherever that link leads on the host.
 fn has_no_link_for_devices(root: &Path) -> Result<()> {
     match fs::symlink_metadata(root.join("dev")) {
         Ok(found) if !found.is_dir() => Err(Error::State(
@@ -88,7 +88,7 @@ fn has_no_link_for_devices(root: &Path) -> Result<()> {
     }
 }
 
-/// A file system in memory, in this process's mount namespace.
+/// Mounts a file system in memory, in this process's mount namespace.
 pub(super) fn tmpfs(target: &Path, options: &str) -> Result<()> {
     let options =
         std::ffi::CString::new(options).map_err(|_| Error::Internal("an option contains NUL".to_owned()))?;
@@ -117,7 +117,7 @@ fn containing_mount(path: &Path) -> Result<PathBuf> {
         .ok_or_else(|| Error::Internal(format!("no mount contains {}", path.display())))
 }
 
-/// Makes a folder a mount of its own that shares nothing with others: mounts below it stay where they are made.
+/// Makes a folder a private mount of its own: mounts below it stay where they are made.
 pub(crate) fn make_private_mount(path: &Path) -> Result<()> {
     let text = fs::read_to_string("/proc/self/mountinfo")
         .map_err(|error| Error::io("read the mount table", error))?;
@@ -128,10 +128,10 @@ pub(crate) fn make_private_mount(path: &Path) -> Result<()> {
     change(path, MountPropagationFlags::PRIVATE)
 }
 
-/// Makes a folder a part of what it is in again, if it was not.
+/// Undoes [`make_private_mount`], if the folder is a mount.
 pub(crate) fn undo_private_mount(path: &Path) -> Result<()> {
     match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-        // It is no mount, it is not there, or nothing can have been mounted there: without rights nobody has.
+        // It is not a mount, does not exist, or we have no right to unmount, so nothing can have been mounted there.
         Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::PERM) => Ok(()),
         Err(errno) => Err(Error::io(format!("unmount {}", path.display()), errno)),
     }
@@ -149,7 +149,7 @@ mod tests {
         fs::create_dir(&dev).unwrap();
         assert!(has_no_link_for_devices(root.path()).is_ok());
         fs::remove_dir(&dev).unwrap();
-        // Also if it leads to a folder.
+        // A link to a folder is rejected as well.
         std::os::unix::fs::symlink("/tmp", &dev).unwrap();
         assert!(has_no_link_for_devices(root.path()).is_err());
     }

@@ -1,4 +1,4 @@
-//! The last thing that runs before a container's own program, inside the container.
+//! The last code that runs before a container's own program, inside the container.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use crate::embedded::error::Result;
 use crate::embedded::process::{self, Rights};
 use crate::embedded::seccomp::Filter;
 
-/// Starts the program, and tells of a failure through a pipe that closes by itself on success.
+/// Starts the program, and reports a failure through a pipe that closes by itself on success.
 #[derive(Clone)]
 pub(super) struct Launch {
     payload: Payload,
@@ -26,7 +26,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// For the container whose folder this process works in.
+    /// Creates it for the container whose folder this process works in.
     pub(super) fn new(payload: Payload, verdict: Option<OwnedFd>) -> Result<Self> {
         let filter = match payload {
             Payload::Program(confinement) => confinement.filter()?,
@@ -61,7 +61,7 @@ impl Launch {
     /// Becomes the pod's first process: it reaps, and otherwise sleeps.
     fn pause(&self) -> Result<(), ExecutorError> {
         let other = |errno: nix::Error| ExecutorError::Other(errno.to_string());
-        // It has the library's name so far, which says nothing to people. No name is no reason not to pause.
+        // Its name so far is the library's, which tells people nothing. Failing to rename it is no reason not to pause.
         let _ = rustix::thread::set_name(c"pause");
         let mut children = SigSet::empty();
         children.add(Signal::SIGCHLD);
@@ -87,7 +87,7 @@ impl Launch {
 }
 
 impl Executor for Launch {
-    /// The library has looked the user up. One that nobody knows lives in `/`.
+    /// Sets `HOME`: the library has looked up the user, and an unknown one gets `/`.
     fn setup_envs(&self, mut variables: HashMap<String, String>) -> Result<(), ExecutorSetEnvsError> {
         let home = variables.entry("HOME".to_owned()).or_default();
         if home.is_empty() {
@@ -109,7 +109,7 @@ impl Executor for Launch {
     }
 
     fn validate(&self, _: &Spec) -> Result<(), ExecutorValidationError> {
-        // The kernel's own verdict on the program is the right one, and `exec` passes it on.
+        // The kernel decides best whether the program can be run, and `exec` returns its error.
         Ok(())
     }
 }

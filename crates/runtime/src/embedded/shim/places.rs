@@ -1,5 +1,5 @@
-//! Where the paths of a container lead, in its root and in what is mounted there: every link is followed as the container
-//! library will when it mounts, and as the kernel will when all is mounted. Nothing is read outside of them.
+//! Resolves the paths of a container, in its root and in what is mounted there: links are followed as the container
+//! library will when it mounts, and as the kernel will once all is mounted. Nothing is read outside of these.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -11,17 +11,17 @@ use serde_json::Value;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::spec::is_filled_last;
 
-/// As many as the kernel follows.
+/// The kernel's limit.
 const MOST_LINKS: usize = 40;
 
-/// A container's root, and what is mounted in it so far.
+/// A container's root, and what has been mounted in it so far.
 pub(super) struct Places {
     root: PathBuf,
     mounts: Vec<Mounted>,
 }
 
 struct Mounted {
-    /// Where in the container, without a link.
+    /// The path in the container, without links.
     at: PathBuf,
     holds: Holds,
 }
@@ -33,11 +33,11 @@ enum Holds {
         source: PathBuf,
         is_writable: bool,
     },
-    /// A file system of the kernel, with nothing in it that leads anywhere.
+    /// A file system of the kernel, in which nothing leads anywhere else.
     Kernel,
 }
 
-/// What has a path of the container, and where in it the path leads.
+/// The root or mount that a path of the container leads to, and where in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Root(PathBuf),
@@ -46,11 +46,11 @@ pub(super) enum Place {
 }
 
 impl Places {
-    /// The places of a container with this specification, whose root is here.
+    /// Returns the places of a container with this specification and this root.
     ///
     /// # Errors
-    /// If a volume would lie where the container library makes things by a path of the host, once all is mounted: they would
-    /// be made in the volume, or wherever a link in it leads.
+    /// If a volume would lie where the container library creates something by a path of the host, once all is mounted:
+    /// it would be created in the volume, or wherever a link in it leads.
     pub(super) fn of(spec: &Value, root: &Path) -> Result<Self> {
         let mut places = Self { root: root.to_owned(), mounts: Vec::new() };
         for mount in spec["mounts"].as_array().into_iter().flatten() {
@@ -70,12 +70,12 @@ impl Places {
         Ok(places)
     }
 
-    /// Where a path of the container leads.
+    /// Resolves a path of the container.
     pub(super) fn find(&self, path: &Path) -> Result<Place> {
         Ok(self.place(&self.resolve(path)?))
     }
 
-    /// A path without links, and without `..`. What is missing is taken for a folder that will be made.
+    /// Returns a path without links and without `..`. A missing component is taken for a folder that will be created.
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         let mut found = PathBuf::from("/");
         let mut left = parts_last_first(path);
@@ -103,7 +103,7 @@ impl Places {
         Ok(found)
     }
 
-    /// What has a path that has no links in it: the nearest mount above it, and of those on one place the last.
+    /// Returns the place of a path without links: the nearest mount above it, and the last of several on the same path.
     fn place(&self, path: &Path) -> Place {
         let above = self.mounts.iter().filter_map(|mount| Some((mount, path.strip_prefix(&mount.at).ok()?)));
         let Some((mount, rest)) = above.max_by_key(|(mount, _)| mount.at.components().count()) else {
@@ -117,7 +117,7 @@ impl Places {
         }
     }
 
-    /// Where the link at a path leads, if there is one.
+    /// Returns the target of the link at a path, if there is one.
     fn link(&self, path: &Path) -> Option<PathBuf> {
         let (folder, rest) = match self.place(path) {
             Place::Root(rest) => (self.root.clone(), rest),
@@ -182,7 +182,7 @@ mod tests {
         json!({ "destination": at, "type": "tmpfs", "source": "tmpfs", "options": [] })
     }
 
-    /// A root and two volumes: `v` and `w`.
+    /// Creates a root and two volumes: `v` and `w`.
     fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let [root, v, w] = ["root", "v", "w"].map(|name| {
@@ -227,7 +227,7 @@ mod tests {
         symlink("/data", root.join("app")).unwrap();
         symlink("../../../srv", v.join("out")).unwrap();
         symlink("app", root.join("again")).unwrap();
-        // A volume lies over it.
+        // A volume covers it.
         fs::create_dir(root.join("data")).unwrap();
         symlink("/srv", root.join("data/x")).unwrap();
         let mounts = [bind("/data", &v, "rw"), bind("/app/w", &w, "rw")];

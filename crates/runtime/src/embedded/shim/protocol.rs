@@ -1,22 +1,22 @@
-//! The lines between runtime and shim, as values.
+//! The lines between the runtime and the shim, as values.
 
 use crate::embedded::state::Exit;
 
-/// From the shim.
+/// A report from the shim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The container's first program runs.
+    /// The container's first program is running.
     Started {
-        /// On the host.
+        /// The process id on the host.
         pid: i32,
-        /// Wall clock, nanoseconds.
+        /// Wall clock time in nanoseconds.
         at: i64,
     },
-    /// It ended, or could not be started; how is on disk, and here, in case the disk is full.
+    /// It ended, or could not be started; the details are on disk, and also here, in case the disk is full.
     Ended(Option<Exit>),
 }
 
-/// Longer reports might not fit into a socket's buffer, and nobody waits for who does not read.
+/// Longer reports might not fit into a socket's buffer, and the shim does not wait for a peer that does not read.
 const MAX_REPORT: usize = 4096;
 
 impl Report {
@@ -38,13 +38,13 @@ impl Report {
                 let (pid, at) = rest.split_once(' ')?;
                 Some(Self::Started { pid: pid.parse().ok()?, at: at.trim_end().parse().ok()? })
             }
-            // A shim of an older version says no more than this, or `failed`.
+            // Shims of older versions send only this word, or `failed`.
             "exited" | "failed" => Some(Self::Ended(serde_json::from_str(rest).ok())),
             _ => None,
         }
     }
 
-    /// How the container ended, if this tells it.
+    /// Returns how the container ended, if the report says so.
     pub(crate) fn into_end(self) -> Option<Exit> {
         match self {
             Self::Ended(exit) => exit,
@@ -53,16 +53,16 @@ impl Report {
     }
 }
 
-/// To the shim.
+/// A command to the shim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Send a signal to the container's first process.
     Signal(i32),
-    /// End all of it, now.
+    /// Kill the whole container at once.
     Kill,
-    /// The log was moved away: write a new one.
+    /// The log file has been moved away: create a new one.
     Reopen,
-    /// Run a command; its words and streams come along as descriptors. Answered by an [`Outcome`].
+    /// Run a command, whose arguments and streams come along as descriptors. Answered by an [`Outcome`].
     Exec,
 }
 
@@ -90,7 +90,7 @@ impl Command {
     }
 }
 
-/// From the shim, of a command.
+/// The outcome of a command, from the shim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It ended with this code.
@@ -110,21 +110,21 @@ impl Outcome {
     pub(crate) fn parse(line: &str) -> Option<Self> {
         match line.split_once(' ')? {
             ("command-exited", code) => code.parse().ok().map(Self::Exited),
-            // The second is what a shim says that does not know commands.
+            // The second is the answer of a shim that does not know commands.
             ("command-failed" | "error", message) => Some(Self::Failed(message.to_owned())),
             _ => None,
         }
     }
 }
 
-/// From the helper that builds a container, to the shim.
+/// A report from the helper that builds a container, to the shim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// The container exists and waits; this is its first process.
     Created(i32),
-    /// The program replaced the helper's code: it runs.
+    /// The program has replaced the helper's code: it is running.
     Started,
-    /// It did not work.
+    /// The container could not be built or started.
     Failed(String),
 }
 

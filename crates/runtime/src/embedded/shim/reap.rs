@@ -1,22 +1,22 @@
-//! Children of the shim: the helper, the container, and every orphan that falls to it.
+//! Children of the shim: the helper, the container, and every orphan that is reparented to it.
 
 use std::collections::HashMap;
 
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 
-/// What has been reaped so far and not yet asked for.
+/// The children that have been reaped so far, with their exit codes.
 ///
-/// The container may end before the helper has told its pid, so ends are kept until the pid is known.
+/// The container may end before the helper has reported its pid, so exits are kept until the pid is known.
 #[derive(Debug, Default)]
 pub(super) struct Reaped {
     ended: HashMap<i32, i32>,
-    /// Once the container's pid is known, only that one is of interest.
+    /// The container's pid, once it is known: from then on only its exit is kept.
     only: Option<i32>,
 }
 
 impl Reaped {
-    /// Reaps everything that has ended, and tells of each.
+    /// Reaps everything that has ended, and reports each.
     pub(super) fn collect(&mut self, mut tell: impl FnMut(i32, i32)) {
         loop {
             let (pid, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -30,18 +30,18 @@ impl Reaped {
         }
     }
 
-    /// From now on only this child's end is kept.
+    /// Keeps only this child's exit from now on.
     pub(super) fn watch(&mut self, pid: i32) {
         self.only = Some(pid);
         self.ended.retain(|ended, _| *ended == pid);
     }
 
-    /// How the watched child ended, if it has.
+    /// Returns the exit code of the watched child, if it has ended.
     pub(super) fn watched(&self) -> Option<i32> {
         self.ended.get(&self.only?).copied()
     }
 
-    /// Whether somebody but this child was killed.
+    /// Whether any child but this one was killed.
     pub(super) fn has_killed(&self, but: Option<i32>) -> bool {
         const KILLED: i32 = 128 + Signal::SIGKILL as i32;
         self.ended.iter().any(|(pid, code)| *code == KILLED && Some(*pid) != but)

@@ -1,4 +1,4 @@
-//! The shim's one loop.
+//! The shim's main loop.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -35,15 +35,15 @@ use crate::embedded::store::{self, Durability};
 pub(super) fn main() -> Result<()> {
     let settings = Settings::read()?;
     process::allow_open_files(settings.open_files);
-    // With the shim goes the container, whose own score is set by the helper, as that of a command by itself.
+    // The container is killed with the shim. The helper sets the container's own score, and a command its own.
     process::outlast_others();
-    // Whoever started the runtime may have left descriptors open: they are nothing to the container's commands.
+    // Whoever started the runtime may have left descriptors open, which the container's commands must not get.
     process::close_all(process::beyond_streams());
-    // As with other runtimes, whatever whoever started the runtime has: folders that lead to volumes are for all users.
+    // As with other runtimes, whatever the inherited umask is: folders that lead to volumes are for all users.
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    // Own session: a terminal or a service manager that ends the runtime's group must not reach us.
+    // A session of its own, so that a terminal or a service manager that ends the runtime's group does not reach us.
     let _ = rustix::process::setsid();
-    // Whatever a container leaves behind falls to us.
+    // Orphans of the container become children of the shim.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|errno| Error::io("become the parent of orphans", errno))?;
     let mut signals = SigSet::empty();
@@ -67,9 +67,9 @@ pub(super) fn main() -> Result<()> {
     Ok(())
 }
 
-/// How much of a stream is taken before everything else has its turn.
+/// How much of a stream is read before everything else gets its turn.
 const MAX_TURN: usize = 256 << 10;
-/// The largest pipe that a container without rights can make.
+/// The largest pipe that a container without capabilities can create.
 const MAX_PIPE: usize = 1 << 20;
 
 /// One output stream of the container.
@@ -80,7 +80,7 @@ struct Stream {
 
 /// The process that builds the container.
 struct Helper {
-    /// Also its process group.
+    /// Also the id of its process group.
     pid: i32,
     pipe: std::fs::File,
     said: Vec<u8>,
@@ -88,17 +88,17 @@ struct Helper {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
-    /// The helper works.
+    /// The helper is working.
     Starting,
-    /// The program runs.
+    /// The program is running.
     Running { started_at: i64 },
-    /// It ended, or never began.
+    /// The program has ended, or never started.
     Ended(Exit),
 }
 
 impl Phase {
-    /// When the program began, if it did. Who comes so late that it has ended again hears of that, too, or would take it for one
-    /// that could not be started.
+    /// Returns when the program started, if it did. A client that connects after the end gets this as well, or it would
+    /// conclude that the container could not be started.
     fn started_at(&self) -> Option<i64> {
         match self {
             Self::Running { started_at } => Some(*started_at),
@@ -112,13 +112,13 @@ struct Shim {
     settings: Settings,
     cgroups: Cgroups,
     phase: Phase,
-    /// Asked to end it before there was anything to end: done as soon as there is.
+    /// A kill was requested before there was anything to kill; it is carried out as soon as there is.
     doomed: bool,
     pid: Option<i32>,
     reaped: Reaped,
     log: LogFile,
     streams: Vec<Stream>,
-    /// Gone when it has said all that it has to say.
+    /// `None` once it has reported everything.
     helper: Option<Helper>,
     /// Kept open so that a reader of standard input waits.
     _stdin: Option<OwnedFd>,
@@ -153,7 +153,7 @@ impl Shim {
     }
 
     fn launch(&mut self) -> Result<()> {
-        // For the container and its commands: the keys of whoever started the runtime, and of other containers, are not theirs.
+        // The container and its commands must not get the keys of whoever started the runtime, or of other containers.
         process::leave_session_keyring()?;
         self.log = LogFile::open(self.settings.log_path.clone()).map_err(|error| {
             let path = self.settings.log_path.clone().unwrap_or_default();
@@ -173,10 +173,10 @@ impl Shim {
         } else {
             Stdio::null()
         };
-        // The one descriptor that the helper gets besides its streams.
+        // The only descriptor that the helper gets besides its streams.
         rustix::io::fcntl_setfd(&helper_end, rustix::io::FdFlags::empty())
             .map_err(|errno| Error::io("set up a pipe", errno))?;
-        // A pause never becomes another program: the pod sees it by this name.
+        // A pause process never becomes another program: the pod sees it under this name.
         let name = match self.settings.payload {
             Payload::Program(_) => "rubelet-shim",
             Payload::Pause => "/pause",
@@ -203,7 +203,7 @@ impl Shim {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// Waits for something to happen and deals with it.
+    /// Waits for something to happen, and handles it.
     fn turn(&mut self, signals: &SignalFd) {
         let ready = {
             let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
@@ -243,8 +243,8 @@ impl Shim {
         self.read_clients();
     }
 
-    /// Takes what the container has written, but no more of each stream than this: who writes faster than we read must not
-    /// keep us from all else.
+    /// Reads what the container has written, up to a limit per stream: a program that writes faster than we read must
+    /// not keep us from everything else.
     fn read_streams(&mut self, most: usize) {
         let now = clock::now();
         let (buffer, log) = (&mut self.buffer, &mut self.log);
@@ -322,7 +322,7 @@ impl Shim {
     }
 
     fn fail(&mut self, message: &str) {
-        // Who was killed until now was not by us.
+        // Whatever was killed until now was not killed by us.
         self.reaped.collect(|_, _| ());
         let helper = self.helper.as_ref().map(|helper| helper.pid);
         let failed = Failed {
@@ -345,7 +345,7 @@ impl Shim {
             self.cgroups.kill(&self.settings.cgroup);
         }
         self.commands.end_all();
-        // Nobody is left to write, or is about to be: what is in the pipes is all there is.
+        // All writers are gone, or about to be: what is in the pipes is all there is.
         self.read_streams(MAX_PIPE);
         let (now, mut out) = (clock::now(), Vec::new());
         for stream in &mut self.streams {
@@ -356,11 +356,11 @@ impl Shim {
         self.phase = Phase::Ended(Exit { code, cause: Cause::Ended, oom, started_at, finished_at });
     }
 
-    /// Puts the end on disk, tells of it, and cleans up.
+    /// Writes the exit to disk, reports it, and cleans up.
     fn end(&mut self) {
         let Phase::Ended(exit) = &self.phase else { return };
-        // If this fails, only a runtime that listens now learns of the end; a later one reports it as lost, which is then
-        // the truth.
+        // If this fails, only a runtime that is connected now learns of the end; a later one reports it as lost, which
+        // is then the truth.
         let _ = store::write_json(Path::new(store::EXIT), exit, Durability::Power);
         let report = Report::Ended(Some(exit.clone()));
         self.accept();
@@ -375,7 +375,7 @@ impl Shim {
         if let (Some(pid), None) = (self.pid, self.reaped.watched()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
-        // It may wait for a disk that does not answer, and the container is not there yet.
+        // The helper may be waiting for a disk that does not respond, while the container does not exist yet.
         if let (Phase::Starting, Some(helper)) = (&self.phase, &self.helper) {
             let _ = killpg(Pid::from_raw(helper.pid), Signal::SIGKILL);
         }
@@ -384,7 +384,7 @@ impl Shim {
 
     fn accept(&mut self) {
         while let Ok((socket, _)) = self.listener.accept() {
-            // Reports fit into any socket buffer; a peer that does not read must not hold us up.
+            // Reports fit into any socket buffer; a peer that does not read must not block us.
             if socket.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -420,7 +420,7 @@ impl Shim {
         }
     }
 
-    /// The connection is the command's from here on.
+    /// Starts a command, which takes over the connection.
     fn run_command(&mut self, fd: i32) {
         let Some(mut client) = self.clients.remove(&fd) else { return };
         match (&self.phase, self.pid) {
@@ -440,7 +440,7 @@ impl Shim {
             Some(Command::Signal(number)) => {
                 let signal = Signal::try_from(number).ok();
                 if let (Some(pid), None) = (self.pid, self.reaped.watched()) {
-                    // Not reaped yet, so the number is still this process's.
+                    // Not reaped yet, so the pid still belongs to this process.
                     match signal {
                         Some(signal) => kill(Pid::from_raw(pid), signal),
                         None => crate::embedded::process::kill_raw(pid, number),

@@ -1,4 +1,4 @@
-//! What a shim and its helper need to know, written by the runtime as `shim.json` in the container's folder.
+//! The settings of a shim and its helper, written by the runtime as `shim.json` in the container's folder.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::embedded::seccomp::{self, Filter};
 use crate::embedded::store;
 use crate::image::rootfs;
 
-/// File name in the container's folder.
+/// The file name in the container's folder.
 pub(crate) const FILE: &str = "shim.json";
 
 /// Everything about one container that is not in its OCI spec.
@@ -18,32 +18,32 @@ pub(crate) const FILE: &str = "shim.json";
 pub(crate) struct Settings {
     /// The container's id.
     pub(crate) id: String,
-    /// Where its output goes; nowhere if absent.
+    /// The file for its output, which is discarded if this is absent.
     pub(crate) log_path: Option<PathBuf>,
-    /// Keep standard input open, so that a reader waits instead of seeing the end.
+    /// Keep standard input open, so that a reader waits instead of seeing the end of the file.
     pub(crate) stdin: bool,
     /// Give it a terminal.
     pub(crate) tty: bool,
-    /// Its control group below each hierarchy's mount point; empty if there are none for us.
+    /// Its control group, relative to each hierarchy's mount point; empty if we have no control groups.
     pub(crate) cgroup: String,
-    /// How many files a program may have open, unless it asks for more; as it is, if absent.
+    /// How many files a program may have open, unless it asks for more; unchanged if absent.
     #[serde(default)]
     pub(crate) open_files: Option<u64>,
-    /// Whether its processes die with its first one by the kernel's doing.
+    /// Whether the kernel kills its processes when its first one ends.
     pub(crate) own_pid_namespace: bool,
     /// What its root is made of.
     pub(crate) rootfs: RootfsPlan,
-    /// The image's volumes, by their places in the container: what the image has there is put into their folders.
+    /// The image's volumes, by their paths in the container: what the image has there is copied into their folders.
     #[serde(default)]
     pub(crate) image_volumes: Vec<String>,
-    /// Whether a mount must spread back to the host.
+    /// Whether a mount must propagate back to the host.
     pub(crate) shared_mounts: bool,
     /// What runs in it.
     pub(crate) payload: Payload,
 }
 
 impl Settings {
-    /// Those of the container whose folder this process works in.
+    /// Reads the settings of the container whose folder this process works in.
     pub(super) fn read() -> Result<Self> {
         let missing = || Error::Internal("not a container's folder: it has no settings".to_owned());
         store::read_json(Path::new(FILE))?.ok_or_else(missing)
@@ -66,23 +66,23 @@ pub(crate) enum RootfsPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Payload {
-    /// The program of the OCI spec, and what it is left with.
+    /// The program of the OCI spec, and the privileges that it keeps.
     Program(Confinement),
-    /// Nothing but the reaping of orphans: it holds a pod's process namespace.
+    /// Only the reaping of orphans: it holds a pod's process namespace.
     Pause,
 }
 
-/// What programs in the container are left with. Not in the OCI spec: the container library would give up the right to
-/// load a filter before anybody could load one.
+/// The privileges that programs in the container keep. They are not in the OCI spec, because the container library
+/// would give up the capability to load a filter before anything could load one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Confinement {
     pub(crate) rights: Rights,
-    /// Whether there is a filter on system calls, in a file of its own.
+    /// Whether there is a system call filter, in a separate file.
     pub(crate) filtered: bool,
 }
 
 impl Confinement {
-    /// The filter of the container whose folder this process works in. One that is missing is an error, not none.
+    /// Reads the filter of the container whose folder this process works in. If the file is missing, that is an error.
     pub(super) fn filter(self) -> Result<Option<Filter>> {
         if !self.filtered {
             return Ok(None);

@@ -1,22 +1,22 @@
-//! What to say of a container that could not be made for want of memory. The container library sees only that somebody is gone,
-//! or that a folder cannot be made.
+//! The error message for a container that could not be created because memory ran out. The container library sees only
+//! that a process is gone, or that a folder cannot be created.
 
 use serde_json::Value;
 
 use crate::embedded::cgroup::Cgroups;
 
-/// What is known of a start that failed.
+/// What is known about a failed start.
 pub(super) struct Failed<'a> {
-    /// What the library said.
+    /// The library's error.
     pub(super) message: &'a str,
-    /// Whether a process of the container was killed, and not by us.
+    /// Whether a process of the container was killed, but not by us.
     pub(super) was_killed: bool,
     pub(super) spec: &'a Value,
     pub(super) cgroups: &'a Cgroups,
     pub(super) group: &'a str,
 }
 
-/// The message, with what it lacks.
+/// Returns the message, with the memory limit that is too small, if that is the cause.
 pub(super) fn explain(failed: &Failed<'_>) -> String {
     let message = failed.message;
     if failed.was_killed {

@@ -1,8 +1,8 @@
-//! The volumes of a container, so prepared that the container library has only to put them in their places.
+//! The volumes of a container, prepared so that the container library only has to mount them in their places.
 //!
-//! The library copies the mount that a volume's path is on, and the copy shares mounts with whomever the mount does, whatever
-//! was asked: a private volume would show what the host mounts in it later. So each volume that says who is to see what is
-//! mounted there is mounted here first, where nobody else sees it, and is made so; the library copies that.
+//! The library copies the mount that a volume's path is on, and the copy shares mounts with the same peers, whatever
+//! was requested: a private volume would show what the host mounts in it later. So each volume that specifies its
+//! propagation is first mounted here, with that propagation and where nobody else sees it, and the library copies this.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,11 @@ use crate::embedded::container::SPEC;
 use crate::embedded::error::{Error, Result};
 use crate::embedded::store::{self, Durability};
 
-/// Where they are mounted, in the container's folder; in this process's mount namespace only, and so in memory only.
+/// Where they are mounted, in the container's folder; only in this process's mount namespace, and so only in memory.
 const STAGE: &str = "stage";
 
-/// Mounts the volumes of a specification, and writes one for the library that leads there. Gives the folder that it is in.
+/// Mounts the volumes of a specification, and writes a specification for the library that refers to these mounts.
+/// Returns the folder that contains it.
 pub(super) fn stage(mut spec: Value, folder: &Path) -> Result<PathBuf> {
     let stage = folder.join(STAGE);
     make_dir(&stage)?;
@@ -35,7 +36,8 @@ pub(super) fn stage(mut spec: Value, folder: &Path) -> Result<PathBuf> {
     Ok(stage)
 }
 
-/// What is to be made of a mount; nothing, if it is none of the host's paths, or is to stay a part of what the host sees.
+/// Returns the propagation to apply to a mount; `None` if it is not of a path on the host, or is to stay a peer of the
+/// host's mount.
 fn propagation(mount: &Value) -> Option<MountPropagationFlags> {
     if mount["type"] != "bind" {
         return None;

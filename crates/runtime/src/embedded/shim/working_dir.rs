@@ -1,5 +1,5 @@
-//! The folder that a program starts in. One that is not there is made, as other runtimes do: in the volume that has it, or in
-//! the container's own layer.
+//! The folder that a program starts in. If it does not exist, it is created, as other runtimes do: in the volume that
+//! its path is in, or in the container's own layer.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,11 @@ use super::places::{Place, Places};
 use super::settings::RootfsPlan;
 use crate::embedded::error::{Error, Result};
 
-/// Makes it, where it may be made.
+/// Creates the folder, if that is possible.
 ///
 /// # Errors
-/// If it is not there and will not be: the error of a program that cannot be started would not say which folder is missing.
+/// If the folder does not exist and cannot be created: the error of a program that cannot be started would not say
+/// which folder is missing.
 pub(super) fn make(spec: &Value, places: &Places, plan: &RootfsPlan) -> Result<()> {
     let Some(wanted) = spec["process"]["cwd"].as_str() else { return Ok(()) };
     let (root, rest, why_not) = match places.find(Path::new(wanted))? {
@@ -36,13 +37,13 @@ pub(super) fn make(spec: &Value, places: &Places, plan: &RootfsPlan) -> Result<(
     let problem = match (make_inside(&root, &rest, why_not.is_none()), why_not) {
         (Err(Errno::NOENT), Some(why)) => format!("{wanted} does not exist, and {why}"),
         (Err(Errno::NOTDIR), _) => format!("{wanted} is not a folder"),
-        // Whether the container's user may enter it, the kernel says.
+        // Whether the container's user may enter it is up to the kernel.
         _ => return Ok(()),
     };
     Err(Error::Invalid { field: "working_dir".to_owned(), problem })
 }
 
-/// Makes every part of a path that is missing, if that may be. Links lead nowhere but inside, whoever made them.
+/// Creates every missing part of a path, if allowed. Links cannot lead out of `root`, whoever created them.
 fn make_inside(root: &Path, path: &Path, may_make: bool) -> rustix::io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, root, flags, Mode::empty())?;

@@ -1,4 +1,4 @@
-//! Which capabilities a container gets.
+//! The capabilities of a container.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::embedded::error::{Error, Result};
 use crate::embedded::facts::CAPABILITIES;
 use crate::embedded::process::Rights;
 
-/// What every runtime gives by default.
+/// The default set of every runtime.
 const DEFAULT: [&str; 14] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -29,7 +29,7 @@ const DEFAULT: [&str; 14] = [
 
 const FIELD: &str = "linux.security_context.capabilities";
 
-/// The five sets of the OCI spec.
+/// Returns the five sets of the OCI spec.
 pub(super) fn sets(input: &Input<'_>) -> Result<Value> {
     let (granted, ambient) = granted(input)?;
     let names =
@@ -43,7 +43,7 @@ pub(super) fn sets(input: &Input<'_>) -> Result<Value> {
     }))
 }
 
-/// The sets that decide what a program has, by name.
+/// The sets that determine a program's capabilities, by name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) bounding: BTreeSet<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The same as the kernel numbers them.
+    /// Converts them to the kernel's numbers.
     pub(crate) fn bits(&self) -> Rights {
         let bits = |names: &BTreeSet<String>| {
             (0_u64..)
@@ -63,7 +63,7 @@ impl Names {
     }
 }
 
-/// Takes the sets out of a spec: they are given up by us, not by the container library.
+/// Removes the sets from a spec: we drop capabilities ourselves, not the container library.
 pub(crate) fn take(spec: &mut Value) -> Names {
     let sets = spec["process"].as_object_mut().and_then(|process| process.remove("capabilities"));
     let names = |set: &str| {
@@ -82,7 +82,7 @@ fn granted(input: &Input<'_>) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     let mut set: BTreeSet<String> = DEFAULT.iter().map(|name| (*name).to_owned()).collect();
     let add = parse(&asked.add_capabilities, &format!("{FIELD}.add_capabilities"))?;
     let drop = parse(&asked.drop_capabilities, &format!("{FIELD}.drop_capabilities"))?;
-    // "ALL" first, so that single names refine it in both directions.
+    // "ALL" comes first, so that single names refine it in both directions.
     if add.contains("ALL") {
         set.clone_from(available);
     }
@@ -99,7 +99,7 @@ fn granted(input: &Input<'_>) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     for name in &drop {
         set.remove(name);
     }
-    // A runtime with fewer than the usual rights gives what it has.
+    // A runtime with fewer capabilities than usual grants those that it has.
     set.retain(|name| available.contains(name));
     let ambient = parse(&asked.add_ambient_capabilities, &format!("{FIELD}.add_ambient_capabilities"))?;
     for name in &ambient {

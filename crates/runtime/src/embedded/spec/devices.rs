@@ -1,4 +1,4 @@
-//! Devices: which nodes a container finds in `/dev`, and which it may open.
+//! Devices: which nodes a container has in `/dev`, and which it may open.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -19,11 +19,11 @@ pub(crate) struct Device {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-    /// Some of `rwm`.
+    /// Any of the letters `rwm`.
     pub(crate) access: String,
 }
 
-/// Looks up what a request asks for. Not pure: it reads the host's `/dev`.
+/// Looks up the devices that a request asks for. Not pure: it reads the host's `/dev`.
 pub(crate) fn look_up(config: &v1::ContainerConfig) -> Result<Vec<Device>> {
     let privileged = config
         .linux
@@ -97,7 +97,7 @@ fn node(host: &Path, inside: &Path, access: &str) -> Option<Device> {
     })
 }
 
-/// The OCI `linux.devices` list.
+/// Returns the OCI `linux.devices` list.
 pub(super) fn nodes(devices: &[Device]) -> Value {
     let nodes = devices.iter().map(|device| {
         json!({
@@ -113,7 +113,7 @@ pub(super) fn nodes(devices: &[Device]) -> Value {
     nodes.collect()
 }
 
-/// The OCI `linux.resources.devices` list: everything forbidden first, then exceptions.
+/// Returns the OCI `linux.resources.devices` list: first everything is forbidden, then exceptions follow.
 pub(super) fn rules(privileged: bool, devices: &[Device]) -> Value {
     if privileged {
         return json!([{ "allow": true, "access": "rwm" }]);

@@ -1,6 +1,6 @@
-//! From a CRI container config to an OCI runtime spec. Pure: facts in, document out.
+//! Converts a CRI container config to an OCI runtime spec. Pure: facts in, document out.
 //!
-//! What is asked and cannot be done is an error that names the field.
+//! A request that cannot be satisfied is an error that names the field.
 
 mod capabilities;
 pub(crate) mod devices;
@@ -29,9 +29,9 @@ pub(crate) use resources::{PIDS, linux as linux_resources, oom_score};
 pub(crate) enum Namespace {
     /// The host's.
     Host,
-    /// One of its own.
+    /// A new one for the container.
     New,
-    /// One that exists.
+    /// An existing one.
     Join(PathBuf),
 }
 
@@ -44,30 +44,30 @@ pub(crate) struct Namespaces {
     pub(crate) network: Namespace,
 }
 
-/// What the sandbox lends its containers.
+/// The files that the sandbox shares with its containers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SandboxFiles {
-    /// Shared memory of the pod; absent where the host's is used.
+    /// The pod's shared memory; absent if the host's is used.
     pub(crate) shm: Option<PathBuf>,
     pub(crate) hosts: PathBuf,
     pub(crate) hostname: PathBuf,
     pub(crate) resolv_conf: PathBuf,
 }
 
-/// Everything that a spec is made of.
+/// Everything that a spec is built from.
 #[derive(Debug)]
 pub(crate) struct Input<'a> {
     pub(crate) config: &'a v1::ContainerConfig,
     pub(crate) sandbox: &'a v1::PodSandboxConfig,
     pub(crate) image: &'a ImageConfig,
-    /// The built-in image: its root is nobody's to write to.
+    /// Whether it is the built-in image, to whose root nobody may write.
     pub(crate) host_image: bool,
     pub(crate) user: &'a User,
     pub(crate) namespaces: &'a Namespaces,
     pub(crate) files: &'a SandboxFiles,
-    /// Where in the container the image's own volumes are, and what is mounted there.
+    /// The paths of the image's own volumes in the container, and what is mounted there.
     pub(crate) image_volumes: &'a [(String, PathBuf)],
-    /// Devices of the host that the container gets, already looked up.
+    /// The host's devices that the container gets, already looked up.
     pub(crate) devices: &'a [devices::Device],
     pub(crate) cgroup: &'a str,
     pub(crate) rootfs: &'a Path,
@@ -114,7 +114,7 @@ pub(crate) fn build(input: &Input<'_>) -> Result<Value> {
     }))
 }
 
-/// Whether any mount must spread back to the host.
+/// Whether any mount must propagate back to the host.
 pub(crate) fn spreads_back(config: &v1::ContainerConfig) -> bool {
     config.mounts.iter().any(|mount| mount.propagation() == v1::MountPropagation::PropagationBidirectional)
 }
@@ -148,7 +148,7 @@ fn namespaces(input: &Input<'_>) -> Value {
             Namespace::Join(path) => list.push(json!({ "type": kind, "path": path })),
         }
     }
-    // With one hierarchy the container sees its own part of it; with many, its part is mounted bit by bit.
+    // With a single hierarchy, the container sees its own part of it; with several, each part is mounted on its own.
     if matches!(input.facts.cgroups, super::cgroup::Cgroups::V2(_)) && !input.privileged() {
         list.push(json!({ "type": "cgroup" }));
     }

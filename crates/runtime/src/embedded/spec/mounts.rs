@@ -1,4 +1,4 @@
-//! What is mounted in a container, in the order in which it is.
+//! The mounts of a container, in order.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use super::{Input, Namespace, security};
 use crate::embedded::cgroup::Cgroups;
 use crate::embedded::error::{Error, Result};
 
-/// The container library makes these when everything is mounted, wherever that leads: in a folder of the host, too.
+/// Paths that the container library creates once everything is mounted, even if they lead to a folder of the host.
 const FILLED_LAST: [&str; 8] =
     ["/", "/dev", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/ptmx", "/dev/kcore"];
-/// So are these, in every container.
+/// Devices that it creates in every container in the same way.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/urandom", "/dev/random"];
 
-/// Whether no volume may lie on a path of a container, which has no links in it.
+/// Whether no volume may be mounted on this path of a container, which must not contain links.
 pub(crate) fn is_filled_last(place: &Path) -> bool {
     FILLED_LAST.iter().chain(&DEVICES).any(|taken| Path::new(taken) == place)
 }
 
-/// The mounts, and whether one of them spreads back to the host.
+/// The mounts, and whether any of them propagates back to the host.
 pub(super) struct Mounts {
     pub(super) list: Vec<Value>,
     pub(super) spread_back: bool,
@@ -32,12 +32,12 @@ pub(super) fn all(input: &Input<'_>) -> Result<Mounts> {
     Ok(Mounts { list, spread_back: super::spreads_back(input.config) })
 }
 
-/// What every Linux program expects.
+/// Returns the mounts that every Linux program expects.
 fn system(input: &Input<'_>) -> Vec<Value> {
     let privileged = input.privileged();
     let access = if privileged { "rw" } else { "ro" };
     let mut terminals = vec!["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"];
-    // The group of terminals on every Linux machine, but in a user namespace it may not exist.
+    // The terminal group of every Linux machine, which may not exist in a user namespace.
     if input.facts.groups.has(5) {
         terminals.push("gid=5");
     }
@@ -46,7 +46,7 @@ fn system(input: &Input<'_>) -> Vec<Value> {
         mount("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
         mount("/dev/pts", "devpts", "devpts", &terminals),
     ];
-    // Of the ipc namespace that the container is in, whose that may be; but only the machine's root can show the machine's.
+    // It shows the ipc namespace that the container is in; only the machine's root can mount it for the machine's.
     if !(input.namespaces.ipc == Namespace::Host && input.facts.rootless) {
         list.push(mount("/dev/mqueue", "mqueue", "mqueue", &["nosuid", "noexec", "nodev"]));
     }
@@ -58,8 +58,8 @@ fn system(input: &Input<'_>) -> Vec<Value> {
         list.push(mount("/dev/shm", "bind", &shm, &["rbind", "rprivate", "rw", "nosuid", "nodev"]));
     }
     if input.facts.rootless && input.namespaces.network == Namespace::Host {
-        // Another user namespace's network cannot be shown by a new sysfs. The machine's control groups come along, of which
-        // some may be this user's own.
+        // A new sysfs cannot show the network of another user namespace. This mount includes the machine's control
+        // groups, some of which may be this user's own.
         list.push(mount("/sys", "bind", "/sys", &["rbind", "nosuid", "noexec", "nodev", "ro", "rro"]));
     } else {
         list.push(mount("/sys", "sysfs", "sysfs", &["nosuid", "noexec", "nodev", access]));
@@ -68,15 +68,15 @@ fn system(input: &Input<'_>) -> Vec<Value> {
     list
 }
 
-/// Where control groups are seen.
+/// The mount point of control groups.
 pub(super) const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The container's own control groups, and no others.
+/// Returns the mounts of the container's own control groups, and no others.
 fn control_groups(input: &Input<'_>, access: &str) -> Vec<Value> {
     let flags = ["nosuid", "noexec", "nodev"];
     match &input.facts.cgroups {
         Cgroups::None => Vec::new(),
-        // Not as the container library would mount them: writable, whatever was asked, and with the groups of the shim in
+        // The container library would mount them writable, whatever was requested, and would show the shim's groups in
         // hierarchies that have no group for the container. Its groups are known here, and exist when this is mounted.
         cgroups @ Cgroups::V1(_) => {
             let own = cgroups.named_folders(input.cgroup);
@@ -93,7 +93,7 @@ fn control_groups(input: &Input<'_>, access: &str) -> Vec<Value> {
     }
 }
 
-/// Name resolution as the pod has it, unless the request brings its own.
+/// Returns the files for name resolution from the pod, unless the request has its own.
 fn files(input: &Input<'_>) -> Vec<(&'static str, Value)> {
     let readonly = input.security().is_some_and(|context| context.readonly_rootfs) || input.host_image;
     let access = if readonly { "ro" } else { "rw" };
@@ -109,9 +109,9 @@ fn files(input: &Input<'_>) -> Vec<(&'static str, Value)> {
     wanted.map(|(path, source)| (path, mount(path, "bind", &source.to_string_lossy(), &options))).collect()
 }
 
-/// All that the pod, the image and the request bring along.
+/// Returns all mounts that the pod, the image and the request specify.
 fn given(input: &Input<'_>) -> Result<Vec<Value>> {
-    // The host's `/dev/null` is every container's.
+    // A container's `/dev/null` is the same as the host's, so there is nothing to mount.
     let is_there = |mount: &v1::Mount| {
         mount.host_path == mount.container_path && DEVICES.contains(&mount.host_path.as_str())
     };
@@ -155,7 +155,7 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
     if !wanted.uid_mappings.is_empty() || !wanted.gid_mappings.is_empty() {
         return Err(Error::unsupported(field("uidMappings"), "ID-mapped mounts are not supported"));
     }
-    // Whoever may be relabelled is only to be if there is a label: kubelets allow it for all that they made themselves.
+    // Not an error without a label: kubelets allow relabelling for every volume that they created themselves.
     if wanted.selinux_relabel && security::asks_for_label(input) {
         return Err(Error::unsupported(field("selinux_relabel"), "SELinux labels are not supported"));
     }
@@ -178,7 +178,7 @@ fn volume(index: usize, wanted: &v1::Mount, input: &Input<'_>) -> Result<Value> 
     Ok(mount(&wanted.container_path, "bind", &wanted.host_path, &options))
 }
 
-/// A path without what leads nowhere in it: `/dev` for `//dev/./x/..`.
+/// Normalizes a path: `//dev/./x/..` becomes `/dev`.
 pub(crate) fn plain(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {

@@ -8,7 +8,7 @@ use crate::embedded::error::{Error, Result};
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The OCI process that a container begins with.
+/// Returns the OCI process of a container.
 pub(super) fn init(input: &Input<'_>) -> Result<Value> {
     let config = input.config;
     let args = args(&config.command, &config.args, &input.image.entrypoint, &input.image.cmd);
@@ -46,7 +46,8 @@ pub(super) fn init(input: &Input<'_>) -> Result<Value> {
     Ok(process)
 }
 
-/// A request's command replaces the image's entrypoint and with it the image's arguments; its arguments replace only those.
+/// Returns the argument list. A request's command replaces both the image's entrypoint and its arguments; a request's
+/// arguments replace only the arguments.
 fn args(command: &[String], args: &[String], entrypoint: &[String], cmd: &[String]) -> Vec<String> {
     let (first, rest) = match (command.is_empty(), args.is_empty()) {
         (true, true) => (entrypoint, cmd),
@@ -74,7 +75,7 @@ fn env(input: &Input<'_>) -> Result<Vec<String>> {
     }
     for v1::KeyValue { key, value } in &input.config.envs {
         let field = format!("envs[{key:?}]");
-        // The value is bytes on the wire; what is not text cannot be written into a spec.
+        // The value is bytes on the wire; only valid UTF-8 can be written to a spec.
         let value =
             std::str::from_utf8(value).map_err(|_| Error::unsupported(&field, "the value is not UTF-8"))?;
         if key.is_empty() || key.contains('=') || key.contains('\0') || value.contains('\0') {
@@ -85,7 +86,7 @@ fn env(input: &Input<'_>) -> Result<Vec<String>> {
     Ok(env)
 }
 
-/// The signal that asks a container to stop: the request's, else the image's, else SIGTERM.
+/// Returns the signal that asks a container to stop: the request's, else the image's, else SIGTERM.
 pub(crate) fn stop_signal(requested: v1::Signal, image: Option<&str>) -> Result<i32> {
     if requested != v1::Signal::RuntimeDefault {
         return signal_number(requested.as_str_name()).ok_or_else(|| {
@@ -99,7 +100,7 @@ pub(crate) fn stop_signal(requested: v1::Signal, image: Option<&str>) -> Result<
     }
 }
 
-/// The protocol's name for a signal.
+/// Returns the protocol's name for a signal.
 pub(crate) fn signal_name(number: i32) -> v1::Signal {
     let all = (1..).map_while(|value| v1::Signal::try_from(value).ok());
     let mut same = all.filter(|signal| signal_number(signal.as_str_name()) == Some(number));
@@ -144,7 +145,7 @@ const SIGNALS: [(&str, i32); 35] = [
     ("UNUSED", 31),
 ];
 
-/// A number, or a name with or without `SIG`, real-time signals in every usual spelling.
+/// Parses a number, or a name with or without `SIG`, including real-time signals in every usual spelling.
 fn signal_number(text: &str) -> Option<i32> {
     if let Ok(number) = text.parse::<i32>() {
         return (1..=64).contains(&number).then_some(number);
@@ -154,7 +155,7 @@ fn signal_number(text: &str) -> Option<i32> {
     if let Some((_, number)) = SIGNALS.iter().find(|(known, _)| *known == name) {
         return Some(*number);
     }
-    // The C library keeps 32 and 33 for itself.
+    // The C library reserves 32 and 33.
     let offset = |digits: &str| digits.parse::<i32>().ok();
     let number = if let Some(rest) = name.strip_prefix("RTMIN") {
         34 + match rest {

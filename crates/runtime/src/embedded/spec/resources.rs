@@ -1,4 +1,4 @@
-//! Limits of a container, in the OCI spec's words.
+//! The limits of a container, as in the OCI spec.
 
 use rubelet_cri::v1;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ const FIELD: &str = "linux.resources";
 
 type Object = Map<String, Value>;
 
-/// The OCI `linux.resources` object. Zero means "not said", as everywhere in the CRI.
+/// Returns the OCI `linux.resources` object. Zero means "not specified", as everywhere in the CRI.
 pub(crate) fn linux(wanted: Option<&v1::LinuxContainerResources>, facts: &Facts) -> Result<Object> {
     let mut out = Map::new();
     let Some(wanted) = wanted else { return Ok(out) };
@@ -82,14 +82,14 @@ fn memory(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Object>
         if facts.swap_limit {
             memory.insert("swap".to_owned(), json!(swap));
         } else if swap != limit {
-            // "No swap at all" is what a machine without swap accounting gives anyway to a group within its limit.
+            // "No swap at all" needs no error: without swap accounting, a group within its limit gets that anyway.
             return Err(Error::unsupported(format!("{FIELD}.{NAME}"), "this machine has no swap accounting"));
         }
     }
     Ok(memory)
 }
 
-/// Both v1 and v2 write "no limit" as this.
+/// The value for "no limit", on both v1 and v2.
 const UNLIMITED: i64 = -1;
 
 fn at_least(least: i64, value: i64, field: &str) -> Result<()> {
@@ -109,7 +109,7 @@ fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec
         }
         match needs(facts, "hugetlb", &field) {
             Ok(()) => pages.push(json!({ "pageSize": page.page_size, "limit": page.limit })),
-            // Every kubelet sends a limit of none for each size there is: a machine that cannot count them has none.
+            // Every kubelet sends a limit of zero for each page size: a machine that cannot count such pages has none.
             Err(_) if page.limit == 0 => {}
             Err(error) => return Err(error),
         }
@@ -117,7 +117,7 @@ fn huge_pages(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Vec
     Ok(pages)
 }
 
-/// It becomes part of a file's name.
+/// Whether it is a valid page size, since it becomes part of a file name.
 fn is_page_size(text: &str) -> bool {
     let number = ["KB", "MB", "GB"].iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -134,7 +134,7 @@ fn unified(wanted: &v1::LinuxContainerResources) -> Result<Option<(String, Value
     Ok((!wanted.unified.is_empty()).then(|| ("unified".to_owned(), json!(wanted.unified))))
 }
 
-/// The one limit of v2's words that v1 has, too, and CRI no field for: how many processes.
+/// Returns the only v2 limit that v1 supports as well and for which CRI has no field: the number of processes.
 fn unified_in_v1(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<Option<(String, Value)>> {
     if let Some(file) = wanted.unified.keys().find(|file| *file != PIDS) {
         return Err(Error::unsupported(unified_field(file), "this machine uses cgroup v1"));
@@ -150,10 +150,10 @@ fn unified_in_v1(wanted: &v1::LinuxContainerResources, facts: &Facts) -> Result<
     Ok(Some(("pids".to_owned(), json!({ "limit": limit }))))
 }
 
-/// The file of the limit on processes, in both versions.
+/// The file with the limit of processes, in both versions.
 pub(crate) const PIDS: &str = "pids.max";
 
-/// Without the right to lower a score, a container's cannot be below our own.
+/// Returns the score that this process may set: without the capability to lower scores, it is not below our own.
 pub(crate) fn oom_score(wanted: i64, facts: &Facts) -> i64 {
     wanted.clamp(-1000, 1000).max(facts.oom_score_floor)
 }

@@ -1,4 +1,4 @@
-//! Profiles and labels: honoured, not needed, or refused by name.
+//! Profiles and labels: applied, ignored if not needed, or rejected by name.
 
 use rubelet_cri::v1;
 use v1::security_profile::ProfileType;
@@ -9,7 +9,7 @@ use crate::embedded::error::{Error, Result};
 
 const FIELD: &str = "linux.security_context";
 
-/// Refuses what cannot be enforced here.
+/// Rejects what cannot be enforced here.
 pub(super) fn check(input: &Input<'_>) -> Result<()> {
     let Some(context) = input.security() else { return Ok(()) };
     check_apparmor(context, input.facts.apparmor)?;
@@ -31,7 +31,7 @@ pub(super) fn check(input: &Input<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a label is asked for, of the container or of its pod, where there are labels.
+/// Whether a label is requested for the container or its pod, on a machine with `SELinux`.
 pub(super) fn asks_for_label(input: &Input<'_>) -> bool {
     let of_sandbox = input.sandbox.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
     let of_sandbox = of_sandbox.and_then(|context| context.selinux_options.as_ref());
@@ -44,12 +44,12 @@ fn sandbox_is_privileged(sandbox: &v1::PodSandboxConfig) -> bool {
     context.is_some_and(|context| context.privileged)
 }
 
-/// What a request says of `AppArmor`, in either of its fields.
+/// What a request asks for concerning `AppArmor`, in either of its fields.
 enum AppArmor<'a> {
     Unconfined,
     RuntimeDefault,
     Localhost(&'a str),
-    /// Words of the deprecated field that mean nothing.
+    /// An invalid value of the deprecated field.
     Unreadable,
 }
 
@@ -89,7 +89,8 @@ fn check_apparmor(context: &v1::LinuxContainerSecurityContext, is_enabled: bool)
     Err(Error::unsupported(format!("{FIELD}.{field}"), problem))
 }
 
-/// The `AppArmor` profile to run under, if the request names one. A privileged container has it, too: it was asked for.
+/// Returns the `AppArmor` profile to run under, if the request names one. It applies to a privileged container as well,
+/// since it was requested.
 pub(super) fn apparmor_profile(input: &Input<'_>) -> Option<String> {
     match AppArmor::of(input.security()?).1 {
         AppArmor::Localhost(name) => Some(name.to_owned()),
@@ -114,7 +115,7 @@ const MASKED: [&str; 12] = [
 
 const READONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Paths hidden from the container, and paths it may only read. None of it for a privileged one.
+/// Returns the paths that are hidden from the container, and those that are read-only. A privileged one has neither.
 pub(super) fn hidden_paths(input: &Input<'_>) -> (Vec<String>, Vec<String>) {
     if input.privileged() {
         return (Vec::new(), Vec::new());
@@ -126,7 +127,7 @@ pub(super) fn hidden_paths(input: &Input<'_>) -> (Vec<String>, Vec<String>) {
     let context = input.security();
     let masked = or_default(context.map(|context| &context.masked_paths), &MASKED);
     let mut readonly = or_default(context.map(|context| &context.readonly_paths), &READONLY);
-    // The folder in which hierarchies are mounted side by side must be writable until they are.
+    // The folder that contains the mounted hierarchies must be writable until all of them are mounted.
     if let Cgroups::V1(_) = input.facts.cgroups {
         readonly.push(super::mounts::CGROUPS.to_owned());
     }

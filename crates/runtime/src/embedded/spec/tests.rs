@@ -1,4 +1,4 @@
-//! Tables for what a request becomes.
+//! Tables of requests and their specs.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ impl Case {
         self
     }
 
-    /// In a pod that asks for a label of `SELinux`.
+    /// Puts it into a pod that asks for an `SELinux` label.
     fn labelled(mut self) -> Self {
         let linux = self.sandbox.linux.get_or_insert_default();
         let context = linux.security_context.get_or_insert_default();
@@ -106,7 +106,7 @@ impl Case {
             facts: &self.facts,
         };
         let spec = build(&input).map_err(|error| error.to_string())?;
-        // Whatever we write, the library must be able to read.
+        // The library must be able to read everything that we write.
         serde_json::from_value::<libcontainer::oci_spec::runtime::Spec>(spec.clone()).expect("an OCI spec");
         Ok(spec)
     }
@@ -606,7 +606,7 @@ fn of_the_machines_sys_nothing_can_be_written_to() {
 
 #[test]
 fn what_a_kubelet_allows_to_be_relabelled_is_left_as_it_is_where_nobody_asks_for_a_label() {
-    // As the agent has it made: its own files and volumes may be relabelled, those of the host may not.
+    // As the agent requests it: its own files and volumes may be relabelled, the host's may not.
     let ours = |from: &str, to: &str| v1::Mount { selinux_relabel: true, ..bind(from, to) };
     let files = [("/pods/uid/etc-hosts", "/etc/hosts"), ("/pods/uid/containers/c/1", "/dev/termination-log")];
     for selinux in [false, true] {

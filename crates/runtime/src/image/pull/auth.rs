@@ -1,4 +1,4 @@
-//! Who we are to a registry: from a CRI request, or from a file that `docker login` or `podman login` wrote.
+//! Credentials for a registry: from a CRI request, or from a file that `docker login` or `podman login` wrote.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use crate::image::name::ImageName;
 
-/// How to introduce ourselves.
+/// How to authenticate.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub enum Auth {
-    /// Not at all.
+    /// Without credentials.
     #[default]
     Anonymous,
-    /// With a name and a password.
+    /// With a user name and a password.
     Basic {
-        /// The name.
+        /// The user name.
         username: String,
         /// The password, or a token in its place.
         password: String,
@@ -27,19 +27,19 @@ pub enum Auth {
     Bearer(String),
 }
 
-/// Why credentials cannot be used. No message contains them.
+/// The reason why credentials cannot be used. No message contains the credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// `auth` is not the base64 of `user:password`.
     #[error("the credential's field \"auth\" is not user:password in base64")]
     Encoding,
-    /// A refresh token of the OAuth kind.
+    /// It is an OAuth refresh token.
     #[error("the credential's field \"identity_token\" is not supported; use a username and password")]
     IdentityToken,
-    /// Not the JSON of such a file.
+    /// The file is not the expected JSON.
     #[error("the credentials file is not valid: {0}")]
     File(String),
-    /// The file hands over to a program.
+    /// The file refers to a credential helper.
     #[error(
         "the credentials for {0} are kept by a credential helper, which is not supported; log in without it"
     )]
@@ -57,7 +57,7 @@ impl fmt::Debug for Auth {
 }
 
 impl Auth {
-    /// What a CRI request says about this image. Credentials for another server are not sent to this one.
+    /// Reads what a CRI request says about this image. Credentials for another server are not sent to this one.
     pub fn from_cri(config: &v1::AuthConfig, image: &ImageName) -> Result<Self, AuthError> {
         if !config.server_address.is_empty() && server(&config.server_address) != image.registry() {
             return Ok(Self::Anonymous);
@@ -77,8 +77,8 @@ impl Auth {
         Ok(Self::Anonymous)
     }
 
-    /// What a file in the format of docker's `config.json` says about this image. The most specific entry wins:
-    /// podman's files have entries for single repositories.
+    /// Reads what a file in the format of docker's `config.json` says about this image. The most specific entry wins,
+    /// since podman's files have entries for single repositories.
     pub fn from_docker_config(json: &[u8], image: &ImageName) -> Result<Self, AuthError> {
         let file: File = serde_json::from_slice(json).map_err(|error| AuthError::File(error.to_string()))?;
         let auths = file.auths.unwrap_or_default();
@@ -143,7 +143,7 @@ fn decode(auth: &str) -> Result<Auth, AuthError> {
     Ok(Auth::Basic { username: username.to_owned(), password: password.trim_matches('\0').to_owned() })
 }
 
-/// The server of a key, in the words of image names: `https://index.docker.io/v1/` is `docker.io`.
+/// The server of a key, in the form used in image names: `https://index.docker.io/v1/` is `docker.io`.
 fn server(key: &str) -> &str {
     let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     let rest = rest.trim_end_matches('/');

@@ -1,21 +1,21 @@
-//! What a registry says to those who have not introduced themselves: the header `WWW-Authenticate`.
+//! What a registry answers to requests without credentials: the `WWW-Authenticate` header.
 
-/// How it wants to be spoken to.
+/// How the registry wants clients to authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
-    /// With a name and a password.
+    /// With a user name and a password.
     Basic,
-    /// With a token, which is had elsewhere.
+    /// With a token from another server.
     Bearer {
-        /// Where.
+        /// The URL of the token server.
         realm: String,
-        /// What the registry is called there.
+        /// The registry's name at that server.
         service: Option<String>,
     },
 }
 
 impl Challenge {
-    /// Of all that the headers offer, the one that we can answer best: a token.
+    /// Picks, from all that the headers offer, the one that we can answer best: a token.
     pub(super) fn of<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
         let offers: Vec<Offer> = headers.flat_map(offers).collect();
         let bearer = offers.iter().filter(|offer| offer.scheme == "bearer").find_map(|offer| {
@@ -25,7 +25,7 @@ impl Challenge {
     }
 }
 
-/// One way to introduce oneself, with its parameters.
+/// One authentication scheme, with its parameters.
 #[derive(Debug)]
 struct Offer {
     scheme: String,
@@ -38,7 +38,7 @@ impl Offer {
     }
 }
 
-/// Those of one header. Commas stand between offers as well as between parameters: what has an equals sign behind it is a
+/// Parses the offers of one header. Commas separate both offers and parameters; a word followed by an equals sign is a
 /// parameter.
 fn offers(header: &str) -> Vec<Offer> {
     let mut offers: Vec<Offer> = Vec::new();
@@ -64,7 +64,7 @@ fn offers(header: &str) -> Vec<Offer> {
     }
 }
 
-/// A value, in quotes or not, and what comes after it.
+/// Splits off a value, quoted or not, and returns it with the rest.
 fn take_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());

@@ -1,7 +1,8 @@
-//! One blob onto the disk: continued where an earlier attempt stopped, whoever made it.
+//! The download of one blob onto the disk, resumed where an earlier attempt stopped, whichever pull made it.
 //!
-//! A blob lies in `downloads/<digest>.part` until an image with it is complete. Its file is locked while somebody
-//! writes, so that two pulls of one layer do not do the work twice; it stays when a pull fails, for the next one.
+//! A blob stays in `downloads/<digest>.part` until an image with it is complete. The file is locked while it is being
+//! written, so that two pulls of the same layer do not do the work twice. When a pull fails, the file stays for the
+//! next one.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -18,15 +19,15 @@ use crate::image::files;
 use crate::image::progress::{Event, Progress};
 use crate::image::store::{ImageStore, StoreError, entries};
 
-/// Attempts without a single new byte.
+/// The number of attempts without a single new byte.
 const ATTEMPTS: u32 = 5;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
-/// How much arrives between two events.
+/// How many bytes arrive between two events.
 const STEP: u64 = 256 * 1024;
-/// Unfinished downloads are kept for a day.
+/// How long unfinished downloads are kept: a day.
 const KEEP_SECONDS: i64 = 24 * 60 * 60;
 
-/// A blob on disk, or as much of it as there is, and locked.
+/// A blob on disk, complete or partial, and locked.
 #[derive(Debug)]
 pub(super) struct Download {
     pub(super) file: File,
@@ -41,7 +42,7 @@ pub(super) struct Wanted {
 }
 
 impl Download {
-    /// Throws the blob away: it is not what it should be.
+    /// Deletes the blob because its content is wrong.
     pub(super) fn discard(self) -> io::Result<()> {
         self.file.set_len(0)
     }
@@ -51,13 +52,13 @@ impl Download {
     }
 }
 
-/// Waits until nobody else fetches a blob.
+/// Waits until nobody else is fetching this blob.
 pub(super) async fn claim(store: &ImageStore, wanted: &Wanted) -> Result<Download, PullReason> {
     let path = store.paths().downloads.join(format!("{}.part", wanted.digest.hex()));
     Ok(Download { file: lock(&path).await?, path })
 }
 
-/// Fetches what is missing of a blob.
+/// Fetches the missing part of a blob.
 pub(super) async fn fetch(
     mut download: Download,
     registry: &Registry,
@@ -90,7 +91,7 @@ pub(super) async fn fetch(
     }
 }
 
-/// One attempt.
+/// Makes one attempt.
 async fn advance(
     registry: &Registry,
     download: &mut Download,
@@ -132,7 +133,7 @@ async fn advance(
             download.file.set_len(0).map_err(io(&download.path))?;
             return Err(PullReason::TooLarge { digest: wanted.digest.clone(), limit: wanted.size });
         }
-        // Into the page cache: short enough to be done here.
+        // A write into the page cache takes so little time that it can be done here.
         download.file.write_all(&chunk).map_err(io(&download.path))?;
         if done - told >= STEP {
             told = done;
@@ -169,7 +170,7 @@ async fn lock(path: &Path) -> Result<File, PullReason> {
             tokio::time::sleep(LOCK_PAUSE).await;
             continue;
         };
-        // Whoever had it may have removed it: then this is a file without a name.
+        // The previous holder may have removed it; then this is a file without a name.
         if is_current(&file, path) {
             return Ok(file);
         }
@@ -183,7 +184,7 @@ fn is_current(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Removes these blobs, which are unpacked and in the store, unless somebody else is at them.
+/// Removes these blobs, which have been unpacked into the store, unless somebody else is using them.
 pub(super) fn remove(blobs: &[PathBuf]) {
     for path in blobs {
         let Ok(Some(_lock)) = File::open(path).and_then(files::try_lock) else { continue };
@@ -191,10 +192,10 @@ pub(super) fn remove(blobs: &[PathBuf]) {
     }
 }
 
-/// Removes downloads that nobody has touched for a day.
+/// Removes downloads that have not changed for a day.
 pub(crate) fn sweep(store: &ImageStore) -> Result<(), StoreError> {
     let dir = &store.paths().downloads;
-    // The filesystem's own clock, which is the one that stamped the files.
+    // The time comes from the filesystem's own clock, since that one stamped the files.
     let clock = dir.join(".clock");
     let now = File::create(&clock)
         .and_then(|file| {

@@ -1,8 +1,8 @@
-//! Images from a registry.
+//! Pulls of images from a registry.
 //!
-//! Layers are fetched side by side, each continued after an interruption, and unpacked as they arrive. What is
-//! verified is what was asked for: the manifest by its digest where the name has one, the configuration and the layers
-//! by the digests in the manifest, the unpacked layers by those in the configuration.
+//! Layers are fetched in parallel, each resumed after an interruption, and unpacked as they arrive. All content is
+//! verified against what was requested: the manifest by its digest if the name has one, the configuration and the
+//! layers by the digests in the manifest, and the unpacked layers by those in the configuration.
 
 mod auth;
 mod challenge;
@@ -34,27 +34,27 @@ pub(crate) use download::sweep;
 use download::{Download, Wanted};
 use registry::Registry;
 
-/// Configurations are small; what is not is none.
+/// The largest accepted configuration: real ones are small.
 const MAX_CONFIG: u64 = 8 << 20;
-/// Indexes that list indexes.
+/// How deeply indexes may list further indexes.
 const MAX_NESTING: usize = 4;
-/// How often to ask for a document.
+/// How many times a document is requested.
 const ATTEMPTS: u32 = 3;
 
-/// How to pull an image.
+/// Options of a pull.
 #[derive(Clone, Debug)]
 pub struct PullOptions {
-    /// Who we are.
+    /// The credentials.
     pub auth: Auth,
-    /// Registries besides loopback that speak plain HTTP, as they stand in image names: `registry.lan:5000`.
+    /// Registries besides loopback that use plain HTTP, as written in image names: `registry.lan:5000`.
     pub http_registries: Vec<String>,
-    /// How many layers arrive at a time.
+    /// How many layers are fetched at a time.
     pub parallel: usize,
-    /// How long nothing may arrive before the connection is given up and made anew.
+    /// How long a connection may be silent before it is closed and a new one is opened.
     pub stall_timeout: Duration,
-    /// How long to wait before the first new attempt; each further one waits twice as long.
+    /// The pause before the first retry; it doubles with every further one.
     pub retry_pause: Duration,
-    /// What the image may ask for.
+    /// The limits on what the image may use.
     pub limits: Limits,
 }
 
@@ -71,64 +71,64 @@ impl Default for PullOptions {
     }
 }
 
-/// Why an image was not pulled. The store is as it was, but for parts of layers that the next attempt continues.
+/// The error of a pull. The store is left as it was, except for partial layers that the next attempt will resume.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot pull {image}: {reason}")]
 pub struct PullError {
     /// The image.
     pub image: ImageName,
-    /// What is wrong.
+    /// What went wrong.
     #[source]
     pub reason: PullReason,
 }
 
-/// Why an image was not pulled.
+/// The reason why an image was not pulled.
 #[derive(Debug, thiserror::Error)]
 pub enum PullReason {
-    /// No such repository, tag or digest.
+    /// There is no such repository, tag or digest.
     #[error("the registry has no such image: check the name and tag")]
     NotFound,
     /// Credentials are missing or wrong.
     #[error("access denied by the registry: the image does not exist, or credentials are missing or wrong")]
     Unauthorized,
-    /// No connection.
+    /// The registry could not be reached.
     #[error("the registry cannot be reached: {0}")]
     Unreachable(#[source] io::Error),
-    /// A connection that broke.
+    /// The connection broke.
     #[error("the transfer was interrupted: {0}")]
     Interrupted(#[source] io::Error),
-    /// A connection that went silent.
+    /// The connection went silent.
     #[error("no data received for {} seconds", .0.as_secs())]
     Stalled(Duration),
-    /// The registry asks for patience.
+    /// The registry asked us to try again later.
     #[error("the registry is busy: {0}")]
     Busy(String),
-    /// The registry says no, for a reason of its own.
+    /// The registry refused, for a reason of its own.
     #[error("the registry refused the request: {0}")]
     Refused(String),
-    /// A manifest or index that cannot be used.
+    /// A manifest or index cannot be used.
     #[error("its manifest cannot be used: {0}")]
     Manifest(#[from] ManifestError),
-    /// Not built for this machine.
+    /// The image was not built for this machine.
     #[error("the image is not available for {wanted}, only for {}", list(.offered))]
     NoVariant {
-        /// This machine.
+        /// The platform of this machine.
         wanted: Platform,
-        /// What there is.
+        /// The platforms it was built for.
         offered: Vec<Platform>,
     },
-    /// Indexes in indexes in indexes.
+    /// Indexes are nested too deeply.
     #[error("its index is nested too deeply")]
     Unreasonable,
-    /// Not what was asked for.
+    /// The content is not what was requested.
     #[error("the registry sent {found} for {wanted}")]
     Digest {
-        /// The digest that was asked for.
+        /// The digest that was requested.
         wanted: Digest,
-        /// The digest of what came.
+        /// The digest of what arrived.
         found: Digest,
     },
-    /// More than was announced, or than makes sense.
+    /// There is more than was announced, or more than is plausible.
     #[error("{digest} is larger than {limit} bytes")]
     TooLarge {
         /// The blob.
@@ -139,15 +139,15 @@ pub enum PullReason {
     /// The disk is nearly full.
     #[error("not enough disk space: {missing} bytes are needed, {free} are free")]
     NoSpace {
-        /// What is to come.
+        /// The number of bytes still to come.
         missing: u64,
-        /// What is free.
+        /// The number of bytes that are free.
         free: u64,
     },
-    /// A configuration or layer that was refused.
+    /// A configuration or layer was refused.
     #[error(transparent)]
     Ingest(#[from] IngestError),
-    /// A task of ours died.
+    /// A task of the pull panicked or was aborted.
     #[error("an internal task failed: {0}")]
     Task(#[from] JoinError),
 }
@@ -159,7 +159,7 @@ impl From<StoreError> for PullReason {
 }
 
 impl PullReason {
-    /// Whether trying again, unchanged, may help.
+    /// Returns whether the same attempt may succeed later.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Interrupted(_) | Self::Stalled(_) | Self::Busy(_))
@@ -172,7 +172,7 @@ fn list(platforms: &[Platform]) -> String {
 }
 
 impl ImageStore {
-    /// Pulls an image into the store, or what is missing of it. Cancelled by dropping the future.
+    /// Pulls an image, or what is missing of it, into the store. Dropping the future cancels the pull.
     pub async fn pull(
         &self,
         name: &ImageName,
@@ -234,7 +234,7 @@ async fn pull(
     }
     let mut blobs = Vec::new();
     while let Some(result) = tasks.join_next().await {
-        // The first failure ends the others, by dropping the set.
+        // The first failure ends the other tasks, by dropping the set.
         blobs.extend(result??);
     }
     let digests = BTreeSet::from([top, own]);
@@ -253,7 +253,8 @@ async fn pull(
     Ok(images.remove(0))
 }
 
-/// Asks again where that may help. An unreachable registry is told at once: the one who waits can do more about it.
+/// Retries where that may help. An unreachable registry is reported immediately: the user can do more about it than a
+/// retry.
 async fn patiently<T, Asked>(options: &PullOptions, ask: impl Fn() -> Asked) -> Result<T, PullReason>
 where
     Asked: Future<Output = Result<T, PullReason>>,
@@ -274,9 +275,9 @@ where
 
 /// The manifest for this machine.
 struct Found {
-    /// The digest that the name stands for, which may be an index's.
+    /// The digest that the name refers to, which may be that of an index.
     top: Digest,
-    /// The manifest's own.
+    /// The digest of the manifest itself.
     own: Digest,
     manifest: ImageManifest,
 }
@@ -302,7 +303,7 @@ async fn find(registry: &Registry) -> Result<Found, PullReason> {
     Err(PullReason::Unreasonable)
 }
 
-/// One layer: fetched, then unpacked.
+/// The work on one layer: fetch it, then unpack it.
 struct Job {
     ingest: Ingest,
     store: ImageStore,
@@ -314,7 +315,7 @@ struct Job {
 }
 
 impl Job {
-    /// The downloaded blob's path, or nothing if the layer was there.
+    /// Returns the path of the downloaded blob, or `None` if the layer was in the store already.
     async fn run(self) -> Result<Option<PathBuf>, PullReason> {
         let mut second_try = false;
         loop {
@@ -323,7 +324,7 @@ impl Job {
                 return Ok(None);
             }
             let claimed = download::claim(&self.store, &self.wanted).await?;
-            // While we waited for another pull of this layer, it may have come to an end, and taken its blob with it.
+            // While we waited for another pull of this layer, that pull may have finished and removed the blob.
             if self.is_present().await? {
                 self.progress.tell(Event::Present(self.wanted.digest.clone()));
                 return Ok(Some(claimed.path().to_owned()));
@@ -338,7 +339,8 @@ impl Job {
                     return Ok(Some(download.path().to_owned()));
                 }
                 Err(error) => {
-                    // Bad bytes may come from an earlier attempt that was continued: once more, from the beginning.
+                    // The bad bytes may stem from an earlier attempt that was resumed, so try once more from the
+                    // beginning.
                     let damaged = matches!(error, IngestError::Digest { what: "a layer's blob", .. });
                     let path = download.path().to_owned();
                     download.discard().map_err(StoreError::io("cannot empty", &path))?;
@@ -369,7 +371,7 @@ impl Job {
     }
 }
 
-/// The blob from its beginning, without moving the descriptor that writes to its end.
+/// Returns a reader of the blob from its beginning, without moving the descriptor that writes at its end.
 fn rewound(download: &Download) -> Result<impl io::Read, IngestError> {
     let fd = download.file.as_fd().try_clone_to_owned();
     let file = fd.map(std::fs::File::from).and_then(|mut file| {

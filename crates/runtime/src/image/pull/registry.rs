@@ -1,7 +1,7 @@
-//! One registry as seen from one pull: its errors told apart, and limits on what it may send.
+//! One registry as seen by one pull: its errors classified, and limits on what it may send.
 //!
-//! Nothing of what a registry says is believed to be short: a document is read up to its limit, and of an error only the
-//! beginning. Blobs are counted by whoever takes them.
+//! No response is trusted to be short: a document is read up to its limit, and only the beginning of an error. Blobs
+//! are counted by whoever reads them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::image::manifest::ManifestError;
 use crate::image::name::ImageName;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// As other clients and registries have it.
+/// The same limit as in other clients and in registries.
 const MAX_MANIFEST: usize = 4 << 20;
-/// Tokens have some thousand bytes.
+/// Tokens have a few thousand bytes.
 const MAX_TOKEN: usize = 64 << 10;
-/// Of an error, that much may be read: all that anybody will be told of it is a line.
+/// How much of an error is read: only one line of it will ever be shown.
 const MAX_ERROR: usize = 8 << 10;
-/// And that much is told.
+/// The maximum length of that line.
 const MAX_LINE: usize = 200;
 const DOCUMENTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
@@ -38,36 +38,37 @@ const DOCUMENTS: &str = "application/vnd.oci.image.index.v1+json, application/vn
 #[derive(Clone)]
 pub(super) struct Registry {
     http: Client,
-    /// Of its interface, with a slash at the end.
+    /// The base URL of its API, ending in a slash.
     base: Url,
     auth: Auth,
     login: Arc<RwLock<Login>>,
     name: ImageName,
 }
 
-/// How we introduce ourselves, as far as it is known.
+/// How we authenticate, as far as it is known.
 #[derive(Clone, Default)]
 enum Login {
     #[default]
     Nothing,
-    /// With our name and password.
+    /// With our user name and password.
     Basic,
-    /// With what was given to us.
+    /// With the token that we were given.
     Given(HeaderValue),
-    /// With a token that was had for this image. It will not be good for ever.
+    /// With a token that was issued for this image. It will expire.
     Token(HeaderValue),
 }
 
-/// A blob on its way.
+/// A blob that is being received.
 pub(super) struct BlobStream {
-    /// Whether it begins where it was asked to, and not at the beginning.
+    /// Whether it begins at the requested offset rather than at the beginning.
     pub(super) resumed: bool,
     pub(super) chunks: BoxStream<'static, std::io::Result<Bytes>>,
 }
 
 impl Registry {
     pub(super) fn new(name: &ImageName, options: &PullOptions) -> Result<Self, PullReason> {
-        // One of the two providers must be chosen for the process; whoever came first has chosen.
+        // One of the two providers must be installed for the process. If that has already happened, the earlier choice
+        // stands.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let host = name.registry();
         let plain = is_loopback(host) || options.http_registries.iter().any(|registry| registry == host);
@@ -80,7 +81,7 @@ impl Registry {
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(options.stall_timeout);
         if is_loopback(host) {
-            // A proxy cannot reach this machine's own loopback.
+            // A proxy cannot reach this machine's loopback.
             http = http.no_proxy();
         }
         let http = http.build().map_err(failed)?;
@@ -92,13 +93,13 @@ impl Registry {
         Ok(Self { http, base, auth: options.auth.clone(), login, name: name.clone() })
     }
 
-    /// Introduces us. Asked on its own, a refusal is told apart from an image that does not exist.
+    /// Authenticates, in a separate request, so that a refusal can be told from an image that does not exist.
     pub(super) async fn log_in(&self) -> Result<(), PullReason> {
         if matches!(*self.login.read().await, Login::Given(_)) {
             return Ok(());
         }
         let answer = self.http.get(self.base.clone()).send().await.map_err(failed)?;
-        // Whatever else it says: what is asked for next will show.
+        // Any other answer is ignored: the next request will show whether it matters.
         match challenge(&answer) {
             Some(challenge) => self.meet(challenge).await,
             None => Ok(()),
@@ -108,7 +109,7 @@ impl Registry {
     async fn meet(&self, challenge: Challenge) -> Result<(), PullReason> {
         let login = match (challenge, &self.auth) {
             (Challenge::Basic, Auth::Basic { .. }) => Login::Basic,
-            // Nothing to say: perhaps this image is for everybody.
+            // We have no credentials, but the image may be public.
             (Challenge::Basic, _) => return Ok(()),
             (Challenge::Bearer { realm, service }, _) => {
                 Login::Token(bearer(&self.buy_token(&realm, service.as_deref()).await?)?)
@@ -137,7 +138,7 @@ impl Registry {
         token.token.or(token.access_token).ok_or_else(|| unusable("the answer"))
     }
 
-    /// A manifest or index: the one that the name means, or the one of this digest.
+    /// Fetches a manifest or index: the one that the name refers to, or the one with this digest.
     pub(super) async fn manifest(&self, digest: Option<&Digest>) -> Result<(Digest, Bytes), PullReason> {
         let wanted = digest.or(self.name.digest());
         let reference = match wanted {
@@ -155,7 +156,7 @@ impl Registry {
         }
     }
 
-    /// A small blob, whole.
+    /// Fetches a small blob as a whole.
     pub(super) async fn document(&self, digest: &Digest, max: u64) -> Result<Vec<u8>, PullReason> {
         let mut stream = self.blob(digest, 0).await?.chunks;
         let mut bytes = Vec::new();
@@ -168,12 +169,12 @@ impl Registry {
         Ok(bytes)
     }
 
-    /// A blob from this byte on, or from the beginning where the registry cannot do otherwise.
+    /// Fetches a blob from this offset, or from the beginning if the registry does not support ranges.
     pub(super) async fn blob(&self, digest: &Digest, offset: u64) -> Result<BlobStream, PullReason> {
         let path = format!("blobs/{digest}");
         let answer = self
             .get(&path, |request| match offset {
-                // Some registries answer a range from zero with an error.
+                // Some registries answer a range that starts at zero with an error.
                 0 => request,
                 offset => request.header(RANGE, format!("bytes={offset}-")),
             })
@@ -182,7 +183,7 @@ impl Registry {
         Ok(BlobStream { resumed, chunks: chunks(answer) })
     }
 
-    /// Asks for something of the image's repository, once more with another token if the one that we have is no good.
+    /// Requests something from the image's repository, and once more with a new token if the current one is rejected.
     async fn get(
         &self,
         path: &str,
@@ -223,7 +224,7 @@ impl Registry {
     }
 }
 
-/// What a token server answers; some say it in one way, some in the other, most in both.
+/// The answer of a token server. Some use one field, some the other, most both.
 #[derive(Deserialize)]
 struct Token {
     token: Option<String>,
@@ -242,13 +243,14 @@ fn challenge(answer: &Response) -> Option<Challenge> {
     Challenge::of(headers.filter_map(|header| header.to_str().ok()))
 }
 
-/// A body; `None` if it is longer than this.
+/// Reads a body; `None` if it is longer than this.
 async fn whole(answer: Response, most: usize) -> Result<Option<Vec<u8>>, PullReason> {
     let (bytes, is_whole) = beginning(answer, most).await?;
     Ok(is_whole.then_some(bytes))
 }
 
-/// A body up to this length, and whether that is all of it. The rest is not even fetched: the connection ends with the answer.
+/// Reads a body up to this length, and returns whether that is all of it. The rest is not even fetched: the connection
+/// ends with the answer.
 async fn beginning(mut answer: Response, most: usize) -> Result<(Vec<u8>, bool), PullReason> {
     let mut bytes = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(failed)? {
@@ -269,7 +271,7 @@ fn chunks(answer: Response) -> BoxStream<'static, std::io::Result<Bytes>> {
     futures_util::stream::try_unfold(answer, next).boxed()
 }
 
-/// Registries that are not where their name says.
+/// Maps registries to their actual server, where the name differs.
 fn server_of(registry: &str) -> &str {
     match registry {
         "docker.io" => "registry-1.docker.io",
@@ -277,7 +279,7 @@ fn server_of(registry: &str) -> &str {
     }
 }
 
-/// Whether the registry is this machine: then plain HTTP is nobody else's business.
+/// Returns whether the registry is on this machine, so that plain HTTP is safe.
 pub(super) fn is_loopback(registry: &str) -> bool {
     let host = match registry.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or(v6),
@@ -286,22 +288,22 @@ pub(super) fn is_loopback(registry: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Tells failures apart by what can be done about them.
+/// Classifies failures by what can be done about them.
 fn failed(error: reqwest::Error) -> PullReason {
     let connect = error.is_connect();
     let error = std::io::Error::other(chain(&error.without_url()));
     if connect { PullReason::Unreachable(error) } else { PullReason::Interrupted(error) }
 }
 
-/// As [`failed`], of an answer that says no.
+/// Like [`failed`], for an error response.
 async fn refusal(answer: Response) -> PullReason {
     let status = answer.status();
-    // What was said counts, however it ended.
+    // Whatever part of the body was received is used, however the transfer ended.
     let said = beginning(answer, MAX_ERROR).await.map(|(bytes, _)| bytes).unwrap_or_default();
     told_apart(status, &said)
 }
 
-/// What registries put into the body of an answer that is an error.
+/// The body of an error response.
 #[derive(Deserialize)]
 struct Complaints {
     errors: Vec<Complaint>,
@@ -344,7 +346,7 @@ fn describe(status: StatusCode, words: &str) -> String {
     format!("HTTP {} {line}", status.as_u16()).trim_end().to_owned()
 }
 
-/// The whole story: the outermost error only says that a request failed.
+/// All messages in the chain of sources: the outermost error only says that a request failed.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,6 +1,7 @@
-//! A root filesystem as a plain copy: layer upon layer, whiteouts applied. Where overlays are not possible.
+//! A root filesystem as a plain copy: layer upon layer, with whiteouts applied. For places where overlays are not
+//! possible.
 //!
-//! Both trees belong to us and nothing runs in them; still every step is relative to an open directory and follows no
+//! Both trees are ours and nothing runs in them. Still, every step is relative to an open directory and follows no
 //! link, since links in an image point wherever its author liked.
 
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use crate::image::files;
 use crate::image::marks::{self, Marks};
 use crate::image::store::read_layer_meta;
 
-/// Names of files with several links, by device and inode: the second becomes a link again.
+/// The paths of files with several links, by device and inode, so that later names become links again.
 type Links = HashMap<(u64, u64), PathBuf>;
 
 struct Copier<'a> {
@@ -54,12 +55,13 @@ pub(super) fn layers(layers: &[PathBuf], target: &Path) -> Result<(), RootfsErro
     Ok(())
 }
 
-/// Copies what a root has in a folder into another folder, which is made like it. Of a root without such a folder, nothing.
+/// Copies the contents of a folder in a root into another folder, and gives that the same attributes. Does nothing if
+/// the root has no such folder.
 pub(super) fn folder(root: &Path, place: &Path, target: &Path) -> Result<(), RootfsError> {
     let inside = || -> rustix::io::Result<OwnedFd> {
         let root = open_dir(CWD, root)?;
         let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
-        // Links lead wherever the image's author liked, but not out of it.
+        // Links point wherever the image's author liked, but cannot lead outside.
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat2(&root, place, flags, Mode::empty(), resolve)
@@ -74,13 +76,13 @@ pub(super) fn folder(root: &Path, place: &Path, target: &Path) -> Result<(), Roo
         root: to.as_fd(),
         links: Links::new(),
         may_chown: rustix::process::geteuid().is_root(),
-        // A root is what layers are seen as: nothing in it is a mark.
+        // In a root, layers are already merged: nothing in it is a mark.
         marks: Marks::Trusted,
     };
     copier.dir(&from, &to, Path::new("")).map_err(RootfsError::io("cannot copy", &root.join(place)))
 }
 
-/// Whether this layer hides everything below it.
+/// Returns whether this layer hides everything below it.
 pub(super) fn is_opaque_root(layer: &Path) -> Result<bool, RootfsError> {
     open_dir(CWD, layer).map(marks::is_opaque).map_err(RootfsError::io("cannot open", layer))
 }
@@ -98,10 +100,10 @@ pub(super) fn attributes_of_dir(from: &Path, to: &Path) -> Result<(), RootfsErro
 }
 
 impl Copier<'_> {
-    /// Puts what is in `from` over what is in `to`, and its own attributes on it.
+    /// Puts the contents of `from` over those of `to`, and gives `to` its attributes.
     fn dir(&mut self, from: &OwnedFd, to: &OwnedFd, path: &Path) -> io::Result<()> {
         if self.marks == Marks::Names {
-            // Before anything of this layer is put there: a name may be gone and back at once.
+            // Before anything of this layer is put there, since a layer may both delete a name and create it.
             remove_hidden(from, to)?;
         }
         for entry in Dir::read_from(from)? {
@@ -152,7 +154,7 @@ impl Copier<'_> {
                 rustix::fs::symlinkat(link.as_c_str(), to, name)?;
                 self.finish(to, name, &stat)?;
             }
-            // They do not work in a container's root: its devices are in its own `/dev`.
+            // Devices do not work in a container's root; its own are in its `/dev`.
             FileType::BlockDevice | FileType::CharacterDevice => return Ok(()),
             kind => {
                 rustix::fs::mknodat(to, name, kind, Mode::from_raw_mode(stat.st_mode), 0)?;
@@ -171,14 +173,14 @@ impl Copier<'_> {
         let mut source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut target = File::from(rustix::fs::openat(to, name, flags, Mode::RUSR | Mode::WUSR)?);
-        // A clone shares the blocks where the filesystem can; else `copy` lets the kernel do it.
+        // A clone shares the blocks if the filesystem can do that; otherwise `copy` lets the kernel do the work.
         if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
             io::copy(&mut source, &mut target)?;
         }
         if self.may_chown {
             tolerate_unmapped(rustix::fs::fchown(&target, uid(stat), gid(stat)))?;
         }
-        // After the owner, which takes set-id bits and capabilities away.
+        // After the owner, since changing that clears set-id bits and capabilities.
         rustix::fs::fchmod(&target, Mode::from_raw_mode(stat.st_mode))?;
         copy_attributes(source.as_fd(), target.as_fd())?;
         Ok(rustix::fs::futimens(&target, &times(stat))?)
@@ -193,12 +195,12 @@ impl Copier<'_> {
     }
 }
 
-/// Removes what the marks by name of this directory say is gone.
+/// Removes what this directory's marks by name declare deleted.
 fn remove_hidden(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     for entry in Dir::read_from(from)? {
         let entry = entry?;
         match entry.file_name().to_bytes().strip_prefix(marks::PREFIX) {
-            // Opaque directories were emptied when they were entered.
+            // Opaque directories were emptied on entry.
             None => {}
             Some(_) if entry.file_name() == marks::OPAQUE_NAME => {}
             Some(hidden) => files::remove_at(to.as_fd(), &CString::new(hidden)?)?,
@@ -207,7 +209,7 @@ fn remove_hidden(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// In a user namespace some owners do not exist: such a file stays with us.
+/// In a user namespace some owners do not exist; such a file stays ours.
 fn tolerate_unmapped(result: rustix::io::Result<()>) -> io::Result<()> {
     match result {
         Ok(()) | Err(Errno::INVAL | Errno::PERM) => Ok(()),

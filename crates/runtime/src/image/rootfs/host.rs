@@ -1,11 +1,12 @@
-//! The built-in image's root: the host's own, read-only, with private `/tmp`, `/run` and `/var/tmp`, which are writable unless
-//! all of it is to be read-only.
+//! The root filesystem of the built-in image: the host's own, read-only, with private `/tmp`, `/run` and `/var/tmp`,
+//! which are writable unless everything is to be read-only.
 //!
-//! Not one recursive bind of `/`: that would contain the roots of all other containers, each with all others in it.
-//! The filesystems that make up the host's root are bound one by one instead ([`super::mountinfo`] chooses them).
+//! This is not one recursive bind of `/`: that would contain the roots of all other containers, each of which contains
+//! all others. Instead, the filesystems that make up the host's root are bound one by one ([`super::mountinfo`] chooses
+//! them).
 //!
-//! A mount point that the host lacks cannot be made in a read-only root. The directory that lacks it is then rebuilt:
-//! an empty directory with the entries of the real one bound into it, and room for one more.
+//! A mount point that the host lacks cannot be created in a read-only root. The directory that lacks it is then
+//! rebuilt: an empty directory with the entries of the real one bound into it, and room for one more.
 //!
 //! Every target is opened inside the new root with `RESOLVE_IN_ROOT` and mounted on through its descriptor. By path, a
 //! link such as `/var/tmp -> /tmp` would lead out to the host's own `/tmp`, and the private one would cover it.
@@ -25,16 +26,16 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use super::mountinfo;
 use super::{MountPoint, Options, RootfsError};
 
-/// What is private, its name in the scratch directory, and its mode.
+/// The private directories, with their names in the scratch directory and their modes.
 const PRIVATE: [(&str, &str, u32); 3] =
     [("/tmp", "tmp", 0o1777), ("/run", "run", 0o755), ("/var/tmp", "var-tmp", 0o1777)];
 
-/// Where a container mounts its own filesystems: what lies below need not exist on the host.
+/// Where a container mounts filesystems of its own; what is below need not exist on the host.
 const FILLED_LATER: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 const MAX_ENTRIES: usize = 4096;
 
-/// Directories to rebuild, and what each must have that the host lacks.
+/// The directories to rebuild, each with the entries that it must have and the host lacks.
 type Rebuilt = BTreeMap<PathBuf, Vec<MountPoint>>;
 
 pub(super) fn mount(root: &Path, scratch: &Path, options: &Options) -> Result<(), RootfsError> {
@@ -56,7 +57,7 @@ pub(super) fn mount(root: &Path, scratch: &Path, options: &Options) -> Result<()
         .chain(rebuilt.iter().map(|(dir, wanted)| (dir.components().count(), dir.as_path(), Some(wanted))))
         .filter(|(_, path, _)| *path != Path::new("/"))
         .collect();
-    // Parents first; at the same place, the filesystem before the directory rebuilt on it.
+    // Parents first; at the same path, the filesystem before the directory that is rebuilt on it.
     steps.sort_by_key(|(depth, path, wanted)| (*depth, *path, wanted.is_some()));
     for (_, path, wanted) in steps {
         match wanted {
@@ -79,7 +80,7 @@ pub(super) fn mount(root: &Path, scratch: &Path, options: &Options) -> Result<()
     Ok(())
 }
 
-/// Finds the mount points that the host lacks, by the nearest directory that it has.
+/// Finds the mount points that the host lacks, grouped by the nearest directory that exists.
 fn missing(wanted: &[MountPoint]) -> Result<Rebuilt, RootfsError> {
     let host = open_root(Path::new("/")).map_err(RootfsError::io("cannot open", Path::new("/")))?;
     let private = PRIVATE.iter().map(|(path, ..)| MountPoint::Dir(PathBuf::from(path)));
@@ -97,7 +98,7 @@ fn missing(wanted: &[MountPoint]) -> Result<Rebuilt, RootfsError> {
                 }
             }
         }
-        // From the whole path upwards to the first part that is there.
+        // From the whole path upwards to the first part that exists.
         for depth in (0..=parts.len()).rev() {
             let existing: PathBuf = parts[..depth].iter().collect();
             let flags = if depth < parts.len() { OFlags::DIRECTORY } else { OFlags::empty() };
@@ -154,12 +155,13 @@ fn make_dir(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
 struct Builder<'a> {
     root: &'a Path,
     scratch: &'a Path,
-    /// What is mounted on the host and belongs to its root.
+    /// The mount points of the host that belong to its root.
     points: &'a [PathBuf],
 }
 
 impl Builder<'_> {
-    /// The place in the new root, through a descriptor that must live as long as the path is used.
+    /// Opens a place in the new root. The returned path goes through the descriptor, which must be kept as long as it
+    /// is used.
     fn place(&self, path: &Path) -> Result<Option<(OwnedFd, PathBuf)>, RootfsError> {
         let root = open_root(self.root).map_err(RootfsError::io("cannot open", self.root))?;
         match open_in(&root, path.strip_prefix("/").unwrap_or(path), OFlags::empty()) {
@@ -172,7 +174,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Shows what the host has mounted here.
+    /// Makes the filesystem that the host has mounted here visible.
     fn show(&self, path: &Path) -> Result<(), RootfsError> {
         let Some((_fd, target)) = self.place(path)? else { return Ok(()) };
         match bind(path, &target) {
@@ -203,7 +205,7 @@ impl Builder<'_> {
         restrict(&mounted, MountFlags::RDONLY)
     }
 
-    /// Makes the mount points in private directories, where nobody can make them any more once these are read-only.
+    /// Creates the mount points in private directories, which is no longer possible once these are read-only.
     fn make_room(&self, points: &[MountPoint]) -> Result<(), RootfsError> {
         let root = open_root(self.root).map_err(RootfsError::io("cannot open", self.root))?;
         for point in points {
@@ -225,7 +227,8 @@ impl Builder<'_> {
                 };
                 match made {
                     Ok(()) => parent = open_in(&root, &so_far, OFlags::empty()).map_err(failed)?,
-                    // In none of ours: the container fills it later, or what is missing was made there before.
+                    // Not in a directory of ours: either the container fills it later, or what is missing was made
+                    // there before.
                     Err(Errno::ROFS | Errno::NOENT | Errno::NOTDIR | Errno::PERM | Errno::ACCESS) => break,
                     Err(errno) => return Err(failed(errno)),
                 }
@@ -244,7 +247,7 @@ impl Builder<'_> {
         seal(&mounted)
     }
 
-    /// Replaces this directory by one of our own with the same entries, and the wanted ones that it lacks.
+    /// Replaces this directory with one of our own that has the same entries, and the wanted ones that it lacks.
     fn rebuild(&self, dir: &Path, wanted: &[MountPoint]) -> Result<(), RootfsError> {
         let name = dir.to_string_lossy().replace('%', "%25").replace('/', "%");
         let own = self.scratch.join("rebuilt").join(name);
@@ -316,22 +319,22 @@ impl Builder<'_> {
     }
 }
 
-/// A bind without what is mounted below the source.
+/// Makes a bind mount without what is mounted below the source.
 fn bind(source: &Path, target: &Path) -> Result<(), Errno> {
     match rustix::mount::mount_bind(source, target) {
-        // In a user namespace the machine's mounts must not be looked under: they come along, or nothing does.
+        // In a user namespace, the machine's mounts must not be uncovered: the bind takes all of them along, or fails.
         Err(Errno::INVAL) => bind_with_locked(source, target),
         other => other,
     }
 }
 
-/// A bind with everything mounted below, of which then goes what may go (the roots of other containers do), and the
-/// rest becomes read-only.
+/// Makes a bind mount with everything mounted below the source, then unmounts what may be unmounted there (such as the
+/// roots of other containers), and makes the rest read-only.
 fn bind_with_locked(source: &Path, target: &Path) -> Result<(), Errno> {
     let io_errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let real = fs::canonicalize(target).map_err(io_errno)?;
     rustix::mount::mount_bind_recursive(source, target)?;
-    // Before anything is unmounted: it would be unmounted on the host as well.
+    // Before anything is unmounted, since it would otherwise be unmounted on the host as well.
     rustix::mount::mount_change(&real, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let below = || -> Result<Vec<PathBuf>, Errno> {
         let table = fs::read("/proc/self/mountinfo").map_err(io_errno)?;
@@ -339,12 +342,12 @@ fn bind_with_locked(source: &Path, target: &Path) -> Result<(), Errno> {
         Ok(points.filter(|point| *point != real && point.starts_with(&real)).collect())
     };
     for point in below()?.iter().rev() {
-        // What is locked stays; what lay on it may have gone with something else.
+        // Locked mounts stay; others may already have gone together with a mount below them.
         let _ = rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
     for point in below()? {
         match remount(&point, MountFlags::RDONLY | MountFlags::NODEV) {
-            // Covered by another mount, and so out of reach for the container too.
+            // It is covered by another mount, and so out of reach for the container too.
             Ok(()) | Err(Errno::INVAL | Errno::NOENT | Errno::ACCESS) => {}
             Err(errno) => return Err(errno),
         }
@@ -352,19 +355,19 @@ fn bind_with_locked(source: &Path, target: &Path) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Makes a new bind deaf to mounts elsewhere, and read-only. Deaf first: whatever is mounted on it from now on would
-/// otherwise appear on the host as well.
+/// Makes a new bind private and read-only. Private first: whatever is mounted on it from now on would otherwise appear
+/// on the host as well.
 fn seal(mounted: &Path) -> Result<(), RootfsError> {
     rustix::mount::mount_change(mounted, MountPropagationFlags::PRIVATE).map_err(refused)?;
     restrict(mounted, MountFlags::RDONLY | MountFlags::NODEV)
 }
 
-/// Adds these flags to those the mount has: in a user namespace the kernel lets none of them be dropped.
+/// Adds these flags to those of the mount: in a user namespace, the kernel does not allow dropping any.
 fn restrict(mounted: &Path, more: MountFlags) -> Result<(), RootfsError> {
     remount(mounted, more).map_err(refused)
 }
 
-/// Adds these flags to those the mount has.
+/// Adds these flags to those of the mount.
 pub(super) fn remount(mounted: &Path, more: MountFlags) -> Result<(), Errno> {
     let has = rustix::fs::statvfs(mounted)?.f_flag;
     let mut flags = MountFlags::BIND | more;

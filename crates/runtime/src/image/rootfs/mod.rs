@@ -1,6 +1,6 @@
 //! A container's root filesystem, made from an image.
 //!
-//! In the container's directory, next to whatever else the caller keeps there:
+//! It uses these names in the container's directory, beside whatever else the caller keeps there:
 //!
 //! ```text
 //! rootfs/        the root itself: a mount point, or the files where they had to be copied
@@ -8,7 +8,7 @@
 //! scratch/       the private /tmp, /run and /var/tmp of the built-in image
 //! ```
 //!
-//! [`mount`], [`unmount`] and [`remove`] can each be repeated, and picked up by another process after a crash.
+//! [`mount`], [`unmount`] and [`remove`] can each be repeated, and continued by another process after a crash.
 
 mod copy;
 mod host;
@@ -33,20 +33,20 @@ const UPPER: &str = "upper";
 const WORK: &str = "work";
 const SCRATCH: &str = "scratch";
 const EMPTY: &str = "empty";
-/// Says that the built-in image's root is mounted whole.
+/// The file that marks the built-in image's root as completely mounted.
 const READY: &str = "rootfs.ready";
-/// Where a copy grows until it is complete.
+/// The directory in which a copy grows until it is complete.
 const PARTIAL: &str = "rootfs.partial";
 
 /// What the caller will do with the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Where in the container things will be mounted. Only the built-in image looks at this: its root is the host's
-    /// and read-only, so that a place that does not exist there has to be made beforehand.
+    /// Where in the container things will be mounted. Only the built-in image uses this: its root is the host's,
+    /// read-only, so that a place that does not exist there has to be created beforehand.
     pub mount_points: Vec<MountPoint>,
-    /// Directories of the host that the built-in image shows as empty: the runtime's own data, for one.
+    /// Directories of the host that the built-in image shows as empty, such as the runtime's own data.
     pub hide: Vec<PathBuf>,
-    /// Whether nothing may be written at all. Only the built-in image looks at this, for its private directories.
+    /// Whether nothing may be written at all. Only the built-in image uses this, for its private directories.
     #[serde(default)]
     pub read_only: bool,
 }
@@ -61,18 +61,18 @@ pub enum MountPoint {
     File(PathBuf),
 }
 
-/// A root filesystem, ready to be used.
+/// A root filesystem that is ready for use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rootfs {
     /// The root directory.
     pub path: PathBuf,
-    /// How it came to be.
+    /// How it was made.
     pub kind: Kind,
-    /// Where what the container writes ends up: measure these for its disk usage.
+    /// Where the container's writes end up: measure these for its disk usage.
     pub writable: Vec<PathBuf>,
 }
 
-/// How a root filesystem came to be.
+/// How a root filesystem was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An overlay over the image's layers.
@@ -83,41 +83,41 @@ pub enum Kind {
     Host,
 }
 
-/// Why a root filesystem could not be made or removed.
+/// The error of making or removing a root filesystem.
 #[derive(Debug, thiserror::Error)]
 pub enum RootfsError {
-    /// The disk or the kernel said no.
+    /// A file or mount operation failed.
     #[error("{doing} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// On which path.
+        /// The path it was attempted on.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
-    /// The built-in image needs mounts, and there is no other way to make it.
+    /// The built-in image needs mounts, and there is no other way to make its root.
     #[error("the image \"host\" needs permission to mount (run as root, or in a user namespace): {source}")]
     MountRefused {
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
-    /// A mount point is missing on the host, in a directory with too many entries to be rebuilt around it.
+    /// A mount point is missing on the host, and its directory has too many entries to be rebuilt.
     #[error("{} does not exist on the host, and {} has more than {limit} entries: create it on the host", wanted.display(), parent.display())]
     CrowdedParent {
         /// The mount point.
         wanted: PathBuf,
         /// The nearest directory that exists.
         parent: PathBuf,
-        /// How many entries are accepted.
+        /// The maximum number of entries.
         limit: usize,
     },
-    /// A mount point does not lie in the root, or passes through something that is no directory.
+    /// A mount point is outside of the root, or passes through something that is not a directory.
     #[error("{} cannot be a mount point in the image \"host\": {source}", wanted.display())]
     MountPoint {
         /// The mount point.
         wanted: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -130,7 +130,7 @@ impl RootfsError {
 }
 
 /// Makes the root filesystem of this image in this directory, which the caller has created. What a container wrote
-/// there before is kept: after a reboot this brings back the same root.
+/// there earlier is kept, so after a reboot this restores the same root.
 ///
 /// The caller holds a [lease](ImageStore::lease) on the image, so that its layers stay.
 pub fn mount(
@@ -145,12 +145,12 @@ pub fn mount(
     }
 }
 
-/// Makes the root filesystem of the built-in image, as [`mount`] does. For a process without the store at hand.
+/// Makes the root filesystem of the built-in image as [`mount`] does, for a process that has no store.
 pub fn mount_host(container_dir: &Path, options: &Options) -> Result<Rootfs, RootfsError> {
     let root = container_dir.join(ROOTFS);
     let scratch = container_dir.join(SCRATCH);
     let rootfs = Rootfs { path: root.clone(), kind: Kind::Host, writable: vec![scratch.clone()] };
-    // Many mounts make this root: only the mark tells a whole one from what a killed process left.
+    // This root consists of many mounts; only the mark tells a complete one from what a killed process left.
     let ready = container_dir.join(READY);
     if ready.exists() && is_mount_point(&root)? {
         return Ok(rootfs);
@@ -169,8 +169,8 @@ pub fn mount_host(container_dir: &Path, options: &Options) -> Result<Rootfs, Roo
     Ok(rootfs)
 }
 
-/// Makes the root filesystem of these [layers](ImageStore::layer_dirs), lowest first, as [`mount`] does. For a process
-/// without the store at hand: a helper in a mount namespace of its own.
+/// Makes the root filesystem of these [layers](ImageStore::layer_dirs), lowest first, as [`mount`] does, for a process
+/// that has no store: a helper in a mount namespace of its own.
 pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, RootfsError> {
     let root = container_dir.join(ROOTFS);
     let upper = container_dir.join(UPPER);
@@ -179,7 +179,7 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     if is_mount_point(&root)? {
         return Ok(overlay);
     }
-    // The upper directory comes before the first overlay, and goes when a copy takes its place.
+    // The upper directory is created before the first overlay, and removed when a copy takes its place.
     if root.is_dir() && !upper.is_dir() {
         return Ok(copied);
     }
@@ -192,7 +192,7 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     if let Some(top) = layers.last()
         && is_new
     {
-        // The root directory of an overlay is its upper one: it must look like the image's.
+        // The root directory of an overlay is its upper directory, so it must have the attributes of the image's.
         copy::attributes_of_dir(top, &upper)?;
     }
     match overlay::mount(&overlay::Lower::of(layers, &empty)?, &upper, &work, &root) {
@@ -213,22 +213,22 @@ pub fn mount_layers(layers: &[PathBuf], container_dir: &Path) -> Result<Rootfs, 
     }
 }
 
-/// Makes a copied root a mount on which device nodes do not work, as they do not on an overlay. For a process in a mount
-/// namespace of its own, with which the mount goes.
+/// Makes a copied root a mount on which device nodes do not work, as they do not on an overlay. For a process in a
+/// mount namespace of its own, whose end also ends the mount.
 pub fn forbid_devices(root: &Path) -> Result<(), RootfsError> {
     rustix::mount::mount_bind(root, root)
         .and_then(|()| host::remount(root, MountFlags::NODEV))
         .map_err(RootfsError::io("cannot forbid devices in", root))
 }
 
-/// Copies what a root has at this place, a path without a slash at the beginning, into a folder that the caller has made: with
-/// the owners, modes and times of all of it, and of the folder itself; but no device nodes. Links lead nowhere but inside. If the root has no folder there,
-/// nothing happens.
+/// Copies what a root has at this place, a path without a leading slash, into a folder that the caller has created,
+/// with the owners, modes and times of everything, including the folder itself; device nodes are left out. Links never
+/// lead outside. If the root has no folder there, nothing happens.
 pub fn copy_folder(root: &Path, place: &Path, target: &Path) -> Result<(), RootfsError> {
     copy::folder(root, place, target)
 }
 
-/// Takes the mounts away and leaves what the container wrote. Nothing mounted, or nothing there, is fine.
+/// Unmounts everything, and keeps what the container wrote. It is fine if nothing is mounted, or nothing exists.
 pub fn unmount(container_dir: &Path) -> Result<(), RootfsError> {
     let root = container_dir.join(ROOTFS);
     while is_mount_point(&root)? {
@@ -240,18 +240,19 @@ pub fn unmount(container_dir: &Path) -> Result<(), RootfsError> {
     Ok(())
 }
 
-/// Takes the mounts away, and everything that [`mount`] made with what the container wrote. The container's
-/// directory itself stays: it is the caller's.
+/// Unmounts everything, and removes all that [`mount`] made, including what the container wrote. The container's
+/// directory itself stays, because it belongs to the caller.
 pub fn remove(container_dir: &Path) -> Result<(), RootfsError> {
     unmount(container_dir)?;
-    // The root before `upper`: as long as `upper` is there, a root that is no mount point is not taken for a copy.
+    // The root goes before `upper`: as long as `upper` exists, a root that is not a mount point is not taken for a
+    // copy.
     for name in [READY, PARTIAL, ROOTFS, UPPER, WORK, SCRATCH, EMPTY] {
         remove_tree(&container_dir.join(name))?;
     }
     Ok(())
 }
 
-/// Whether something is mounted exactly here.
+/// Returns whether something is mounted exactly here.
 pub fn is_mount_point(path: &Path) -> Result<bool, RootfsError> {
     match rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE) {
         Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
@@ -260,7 +261,7 @@ pub fn is_mount_point(path: &Path) -> Result<bool, RootfsError> {
     }
 }
 
-/// Whether it was not there before.
+/// Creates a directory, and returns whether it is new.
 fn create_dir(path: &Path) -> Result<bool, RootfsError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),

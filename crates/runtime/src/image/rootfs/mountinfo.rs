@@ -1,15 +1,15 @@
-//! Which of the machine's mounts belong to its root as people see it: the pure part of the built-in image.
+//! The choice of the machine's mounts that belong to its root as users see it: the pure part of the built-in image.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a container gets from elsewhere: the kernel's own filesystems, and private directories.
+/// What a container gets from elsewhere: the kernel's filesystems, and private directories.
 const NEVER: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"];
 
-/// Filesystems that hold a machine's files. Others are the kernel's views of itself, or reach over a network that may
-/// hang, or belong to one user.
+/// Filesystems that hold a machine's files. All others are views of the kernel, use a network that may hang, or belong
+/// to one user.
 const LOCAL: [&str; 12] =
     ["bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "squashfs", "vfat", "xfs", "zfs"];
 
@@ -24,7 +24,7 @@ pub(super) struct Mount {
     kind: String,
 }
 
-/// Reads the table; lines that are not understood are left out.
+/// Parses the table; lines that are not understood are left out.
 pub(super) fn parse(table: &[u8]) -> Vec<Mount> {
     table.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
 }
@@ -41,7 +41,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     Some(Mount { id, parent, device, root, point, kind: text(rest.next()?) })
 }
 
-/// Spaces and the like are written as three octal digits.
+/// Decodes spaces and the like, which are written as three octal digits.
 fn unescape(field: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(field.len());
     let mut at = 0;
@@ -64,10 +64,10 @@ fn unescape(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(out))
 }
 
-/// The mount points below `/` that are part of the machine's root, parents first.
+/// Returns the mount points below `/` that are part of the machine's root, parents first.
 ///
-/// Left out are: what containers get anyway; what is hidden; views of something already shown (the roots of other
-/// containers above all: each would show all others, without end); and whatever lies on something left out.
+/// Left out are: what containers get anyway; what is hidden; views of something already shown (above all the roots of
+/// other containers, each of which would show all others, endlessly); and whatever is mounted on something left out.
 pub(super) fn part_of_root(
     mounts: &[Mount],
     hide: &[PathBuf],
@@ -78,7 +78,7 @@ pub(super) fn part_of_root(
     let mut seen: HashSet<(&str, &Path)> =
         root.iter().map(|mount| (mount.device.as_str(), mount.root.as_path())).collect();
     let mut points = Vec::new();
-    // The table lists a mount after the one it lies on.
+    // The table lists every mount after the one it is mounted on.
     for mount in mounts {
         let excluded = mount.point == Path::new("/")
             || !shown.contains(&mount.parent)

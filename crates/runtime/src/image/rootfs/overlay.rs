@@ -1,8 +1,8 @@
-//! Overlay mounts, with as many layers as the kernel takes.
+//! Overlay mounts, with as many layers as the kernel allows.
 //!
-//! Two limits are in the way of the obvious call: the options of a classic mount share one page, and a value given to
-//! `fsconfig` may not exceed 255 bytes. So layers are added one at a time where the kernel knows how (`lowerdir+`,
-//! Linux 6.8), and by `/proc/self/fd/N` where paths are too long or the kernel too old.
+//! Two limits rule out the obvious call: the options of a classic mount share one page, and a value given to `fsconfig`
+//! may not exceed 255 bytes. So layers are added one at a time if the kernel supports that (`lowerdir+`, Linux 6.8),
+//! and through `/proc/self/fd/N` if paths are too long or the kernel is too old.
 
 use std::ffi::CString;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::{RootfsError, copy};
 use crate::image::marks::Marks;
 use crate::image::store::read_layer_meta;
 
-/// What `fsconfig` takes, without the final zero.
+/// The longest value that `fsconfig` accepts, without the final zero.
 const MAX_VALUE: usize = 255;
 
 /// The lower directories of an overlay, top first.
@@ -29,7 +29,7 @@ pub(super) struct Lower {
     marks: Option<Marks>,
 }
 
-/// Why there is no overlay: the step that failed, and what the kernel said of it.
+/// Why an overlay could not be mounted: the step that failed, and the kernel's answer.
 #[derive(Debug)]
 pub(super) struct Refusal {
     step: &'static str,
@@ -40,8 +40,8 @@ pub(super) struct Refusal {
 // === impl Lower ===
 
 impl Lower {
-    /// These layers, which come lowest first. Overlayfs wants at least one, and none twice: what a layer does again higher up makes
-    /// its lower occurrence invisible, so that one can go.
+    /// The lower directories for these layers, which are given lowest first. Overlayfs needs at least one, and allows
+    /// none twice: a higher occurrence of a layer makes the lower one invisible, so the lower one can be dropped.
     pub(super) fn of(layers: &[PathBuf], empty: &Path) -> Result<Self, RootfsError> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         let mut marks = None;
@@ -50,7 +50,7 @@ impl Lower {
                 continue;
             }
             let meta = read_layer_meta(dir).map_err(RootfsError::io("cannot read the record of", dir))?;
-            // What is marked by names, or in two ways at once, cannot be mounted faithfully.
+            // Layers marked by names, or in two different ways, cannot be mounted faithfully.
             if meta.marked {
                 marks = match (marks, meta.marks) {
                     (_, Marks::Names) => return Ok(Self { dirs: Vec::new(), marks: None }),
@@ -59,7 +59,7 @@ impl Lower {
                     (Some(_), _) => return Ok(Self { dirs: Vec::new(), marks: None }),
                 };
             }
-            // The kernel merges roots whatever their marks say, so an opaque root has to be the last.
+            // The kernel merges layer roots whatever their marks say, so an opaque root has to be the last.
             let hides_the_rest = copy::is_opaque_root(dir)?;
             dirs.push(dir.clone());
             if hides_the_rest {
@@ -76,10 +76,10 @@ impl Lower {
 // === impl Refusal ===
 
 impl Refusal {
-    /// Whether overlays are impossible here, as opposed to a mount that failed for another reason.
+    /// Returns whether overlays are impossible here, as opposed to a mount that failed for another reason.
     pub(super) fn is_unsupported(&self) -> bool {
-        // INVAL is what a filesystem that cannot be an upper layer gets, another overlay for one; STALE and XDEV come
-        // from filesystems that cannot tell their files apart.
+        // INVAL results from a filesystem that cannot be an upper layer, such as another overlay; STALE and XDEV from
+        // filesystems that cannot tell their files apart.
         matches!(
             self.errno,
             Errno::PERM
@@ -118,7 +118,7 @@ pub(super) fn mount(layers: &Lower, upper: &Path, work: &Path, target: &Path) ->
         return Err(refusal("layers not marked for one overlay")(Errno::INVAL));
     }
     match mount_by_parts(layers, upper, work, target) {
-        // An older kernel knows neither `lowerdir+` nor, before 5.2, the calls themselves.
+        // An older kernel lacks `lowerdir+` or, before 5.2, the calls themselves.
         Err(Refusal { step: "lowerdir+" | "fsopen", errno: Errno::INVAL | Errno::NOSYS, .. }) => {
             mount_classic(layers, upper, work, target)
         }
@@ -152,7 +152,7 @@ fn mount_by_parts(layers: &Lower, upper: &Path, work: &Path, target: &Path) -> R
         .map_err(refusal("move_mount"))
 }
 
-/// What the kernel has to say about a configuration it refused: lines such as `e overlay: …`.
+/// Reads the kernel's messages about a configuration that it refused: lines such as `e overlay: …`.
 fn kernel_log(fs: &OwnedFd) -> String {
     let mut lines = Vec::new();
     let mut buffer = [0_u8; 1024];
@@ -165,8 +165,8 @@ fn kernel_log(fs: &OwnedFd) -> String {
     lines.join("; ")
 }
 
-/// A path that `fsconfig` takes as it is: the path itself where it is short and has nothing to escape (so that the
-/// mount table can be read by people), else one through a descriptor that `held` keeps open.
+/// Returns a path that `fsconfig` takes as it is: the path itself if it is short and has nothing to escape (so that the
+/// mount table stays readable), otherwise one through a descriptor that `held` keeps open.
 fn short(path: &Path, held: &mut Vec<OwnedFd>) -> Result<PathBuf, Refusal> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.len() <= MAX_VALUE && !bytes.iter().any(|byte| b":,\\".contains(byte)) {
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(through.canonicalize().unwrap(), awkward.canonicalize().unwrap());
     }
 
-    /// Both ways of mounting, with more layers and longer paths than a page of options would hold.
+    /// Mounts in both ways, with more layers and longer paths than one page of options can hold.
     #[test]
     fn two_hundred_layers_with_long_paths_mount_either_way() {
         let dir = tempfile::tempdir().unwrap();

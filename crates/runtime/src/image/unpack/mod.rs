@@ -1,8 +1,8 @@
-//! Unpacks one layer into a directory of its own.
+//! The unpacking of one layer into a directory of its own.
 //!
-//! The archive may come from anyone. Its names are checked first ([`super::rules`]), but safety does not rest on
-//! that: every file is made relative to an open directory that the kernel resolved inside the target ([`tree`]), the
-//! last part of a name is never followed, and what stands in the way is removed, not written through.
+//! The archive may come from anyone. Its names are checked first ([`super::rules`]), but safety does not depend on
+//! that: every file is created relative to an open directory that the kernel resolved inside the target ([`tree`]), the
+//! last part of a name is never followed, and whatever is in the way is removed rather than written through.
 
 mod tree;
 
@@ -27,58 +27,58 @@ use super::streams::{OverLimit, over_limit};
 use super::tape::{Entry, EntryKind, Skip, Tape, TarError};
 use tree::Tree;
 
-/// Names of directories whose modes and times are set at the end: what they may occupy in memory.
+/// How much memory the names of directories whose modes and times are set at the end may use.
 const MAX_PENDING_BYTES: usize = 256 << 20;
 const COPY_BUFFER: usize = 128 * 1024;
-/// How often to look whether the disk fills up: after so many bytes, or so many entries.
+/// How often to check the free disk space: after this many bytes, or this many entries.
 const SPACE_CHECK_BYTES: u64 = 32 << 20;
 const SPACE_CHECK_ENTRIES: u64 = 8192;
 
-/// Why a layer was not unpacked.
+/// The error of unpacking a layer.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{reason}", entry.as_ref().map(|entry| format!("entry {entry:?}: ")).unwrap_or_default())]
 pub struct UnpackError {
-    /// The entry at fault, if it is one.
+    /// The entry at fault, if there is one.
     pub entry: Option<String>,
     /// What is wrong.
     #[source]
     pub reason: UnpackReason,
 }
 
-/// What is wrong with a layer or an entry of it.
+/// What is wrong with a layer or one of its entries.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackReason {
-    /// Not a tar archive, or a damaged one.
+    /// It is not a tar archive, or a damaged one.
     #[error(transparent)]
     Tar(#[from] TarError),
-    /// A name that is refused.
+    /// A name is refused.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Decompressed, it is longer than allowed.
+    /// Decompressed, it exceeds the limit.
     #[error("the layer has {0}; raise the limit if this is intended")]
     TooBig(#[from] OverLimit),
-    /// More entries than allowed.
+    /// It has more entries than allowed.
     #[error("the layer has more than {0} entries")]
     TooManyEntries(u64),
-    /// So many directories that the list of them does not fit.
+    /// It has so many directories that the list of them does not fit.
     #[error("the names of the layer's directories take more than {0} bytes")]
     TooManyDirectories(usize),
     /// The disk is nearly full.
     #[error("less than {0} bytes would stay free on the disk")]
     NoSpace(u64),
-    /// A part of its path is not a directory, or a link that leads nowhere.
+    /// A part of the path is not a directory, or is a link that leads nowhere.
     #[error("part of its path is not a directory")]
     NotADirectory,
-    /// A hard link to something that is not in the layer.
+    /// A hard link refers to something that is not in the layer.
     #[error("it is a hard link to {0:?}, which the layer does not contain")]
     LinkTarget(String),
-    /// A user or group number that cannot exist.
+    /// A user or group number is out of range.
     #[error("its owner {0} is not a valid number")]
     Owner(u64),
-    /// Something of the kernel's is missing.
+    /// The kernel lacks a feature that is required for safety.
     #[error("this kernel cannot confine the unpacking (openat2: {0}): Linux 5.6 or newer is needed")]
     NoConfinement(io::Error),
-    /// The disk said no.
+    /// A file operation failed.
     #[error(transparent)]
     Io(io::Error),
 }
@@ -99,7 +99,7 @@ impl From<Errno> for UnpackReason {
     }
 }
 
-/// What a directory gets when nothing more is put into it.
+/// What a directory gets once nothing more is put into it.
 struct Pending {
     mode: u32,
     mtime: (i64, u32),
@@ -109,9 +109,9 @@ struct Unpacker<'a> {
     tree: Tree,
     limits: &'a Limits,
     marks: Marks,
-    /// Whether every owner and device can be made as the archive says; else what cannot be is left out.
+    /// Whether every owner and device must be made as the archive says; otherwise what cannot be made is left out.
     exact: bool,
-    /// By path, so that the last word on a directory wins and children come after their parents.
+    /// By path, so that the last entry for a directory wins and children come after their parents.
     pending: BTreeMap<Vec<u8>, Pending>,
     pending_bytes: usize,
     buffer: Vec<u8>,
@@ -121,7 +121,7 @@ struct Unpacker<'a> {
     marked: bool,
 }
 
-/// Unpacks the layer that this stream is into this directory, which exists and is empty.
+/// Unpacks the layer in this stream into this directory, which must exist and be empty.
 pub(crate) fn unpack(layer: impl Skip, target: &Path, limits: &Limits) -> Result<LayerMeta, UnpackError> {
     let without_entry = |reason| UnpackError { entry: None, reason };
     let mut unpacker = Unpacker::new(target, limits).map_err(without_entry)?;
@@ -203,11 +203,11 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// Hides a name of lower layers. What this layer itself has of that name stays, and hides it too.
+    /// Hides a name of lower layers. An entry of that name in this layer stays, and hides it too.
     fn whiteout(&mut self, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), UnpackReason> {
         match self.marks.make_whiteout(parent, name) {
             Ok(()) => {
-                // A device is known everywhere; a name only to us.
+                // Everybody understands a device; only we understand a name.
                 self.marked |= self.marks == Marks::Names;
                 Ok(())
             }
@@ -223,7 +223,7 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// The layer's root itself: it exists, and only gets its attributes.
+    /// Sets the attributes of the layer's root, which exists already.
     fn root(&mut self, entry: &Entry) -> Result<(), UnpackReason> {
         let root = self.tree.readable(None)?;
         self.own(|uid, gid| rustix::fs::fchown(&root, uid, gid), entry)?;
@@ -251,7 +251,7 @@ impl<'a> Unpacker<'a> {
                 self.tree.clear(parent, name)?;
                 self.node(parent, name, FileType::Fifo, 0)?;
             }
-            // As a device this is a whiteout, and whiteouts are asked for by name.
+            // As a device this would be a whiteout, but archives request whiteouts by name.
             EntryKind::CharDevice { major: 0, minor: 0 } => return Ok(()),
             EntryKind::CharDevice { major, minor } => {
                 self.tree.clear(parent, name)?;
@@ -271,7 +271,7 @@ impl<'a> Unpacker<'a> {
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
         self.own(|uid, gid| rustix::fs::chownat(parent, name, uid, gid, nofollow), entry)?;
         if !matches!(entry.kind, EntryKind::Symlink(_)) {
-            // Not a link: it was made a moment ago, and nobody else is here.
+            // Not a link: it was created a moment ago, and nobody else has access here.
             rustix::fs::chmodat(parent, name, Mode::from_raw_mode(entry.mode), AtFlags::empty())?;
         }
         Ok(rustix::fs::utimensat(parent, name, &times(entry.mtime), nofollow)?)
@@ -300,7 +300,7 @@ impl<'a> Unpacker<'a> {
         };
         let dir = tree::open_dir(parent, name)?;
         if replaced_whiteout {
-            // The name was gone and is back: what lower layers had in it stays gone.
+            // The name was deleted and recreated: what lower layers had in it stays deleted.
             self.marked = true;
             self.marks.make_opaque(dir.as_fd())?;
         }
@@ -344,7 +344,7 @@ impl<'a> Unpacker<'a> {
             file.write_all(&self.buffer[..len])?;
         }
         self.own(|uid, gid| rustix::fs::fchown(&file, uid, gid), entry)?;
-        // After the owner, whose change takes set-id bits and capabilities away.
+        // After the owner, since changing that clears set-id bits and capabilities.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(entry.mode))?;
         self.attributes(file.as_fd(), entry)?;
         Ok(rustix::fs::futimens(&file, &times(entry.mtime))?)
@@ -365,11 +365,11 @@ impl<'a> Unpacker<'a> {
             return Err(missing());
         }
         match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // A link to itself: clearing the way would remove what it leads to.
+            // A link to itself: clearing the way would remove its target.
             Ok(there) if (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino) => return Ok(()),
             Ok(_) => {
                 self.tree.clear(parent, name)?;
-                // What stood in the way may have been a directory with the target in it.
+                // The target may have been in a directory that was in the way and has been removed.
                 rustix::fs::statat(&target_parent, target_name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_err(|_| missing())?;
             }
@@ -378,8 +378,8 @@ impl<'a> Unpacker<'a> {
         Ok(rustix::fs::linkat(&target_parent, target_name, parent, name, AtFlags::empty())?)
     }
 
-    /// Makes a special file. False where that is not for us to do, which for devices is no loss: they do not work in
-    /// a container's root.
+    /// Creates a special file. Returns false where we lack the permission, which for devices is no loss: they do not
+    /// work in a container's root.
     fn node(
         &self,
         parent: BorrowedFd<'_>,
@@ -442,11 +442,11 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Gives directories their modes and times, children before parents: a mode may lock us out, and every new file
+    /// Sets the modes and times of directories, children before parents: a mode may lock us out, and every new file
     /// changes its directory's time.
     fn finish(mut self) -> Result<LayerMeta, UnpackReason> {
         for (path, pending) in std::mem::take(&mut self.pending).into_iter().rev() {
-            // It may have been replaced since by something else, which has its own attributes.
+            // It may since have been replaced by something else, which has its own attributes.
             if let Some(dir) = self.tree.existing_dir(&path)? {
                 rustix::fs::fchmod(&dir, Mode::from_raw_mode(pending.mode))?;
                 rustix::fs::futimens(&dir, &times(pending.mtime))?;
@@ -456,8 +456,8 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Attributes that mean something in a container. Overlayfs' own would let an archive rewire the mount; the others
-/// are notes of the machine it was built on.
+/// Returns whether an attribute means something in a container. Overlayfs' own would let an archive change the mount;
+/// the others belong to the machine that the image was built on.
 fn is_wanted_attribute(name: &[u8]) -> bool {
     !name.contains(&0)
         && !marks::is_overlay_attribute(name)
@@ -466,7 +466,7 @@ fn is_wanted_attribute(name: &[u8]) -> bool {
             || name.starts_with(b"system.posix_acl_"))
 }
 
-/// Whether we are root of the whole machine: then an owner that cannot be set is an error and not a fact of life.
+/// Returns whether we are root of the whole machine. Only then is failing to set an owner an error.
 fn owns_every_id() -> bool {
     rustix::process::geteuid().is_root()
         && std::fs::read_to_string("/proc/self/uid_map")

@@ -1,4 +1,4 @@
-//! The unpacker against honest layers and hostile ones.
+//! Tests of the unpacker with honest layers and hostile ones.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -10,7 +10,7 @@ use tar::{EntryType, Header};
 use super::*;
 use crate::image::streams::Hashing;
 
-/// One entry as an attacker writes it: no field is checked by anybody.
+/// One entry as an attacker writes it: with no checks on any field.
 #[derive(Clone, Debug)]
 struct Raw {
     kind: EntryType,
@@ -44,7 +44,7 @@ fn hardlink(path: &str, target: &str) -> Raw {
 fn layer(entries: &[Raw]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for entry in entries {
-        // Pax records take any bytes, of any length.
+        // Pax records can hold any bytes, of any length.
         let mut pax =
             vec![("path".to_owned(), entry.path.clone()), ("linkpath".to_owned(), entry.link.clone())];
         pax.retain(|(_, value)| !value.is_empty());
@@ -63,7 +63,7 @@ fn layer(entries: &[Raw]) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-/// A target with a canary beside it that nothing may touch.
+/// A target, and a canary beside it that must not be touched.
 struct Field {
     dir: tempfile::TempDir,
 }
@@ -139,7 +139,7 @@ fn an_honest_layer_is_unpacked_with_everything() {
             file("/rooted/name", "box"),
             symlink("lib", "usr/lib"),
             file("lib/libc.so", "elf"),
-            // Names that no machine has: should this test ever fail, it must not hurt the one it runs on.
+            // Names that no machine has: if this test ever fails, it must not damage the machine it runs on.
             dir("layer-only"),
             symlink("absolute", "/layer-only"),
             file("absolute/tool", "ls"),
@@ -204,7 +204,7 @@ fn links_do_not_lead_outside() {
     let up = "../".repeat(40) + outside;
     for target in [outside, &up, "../canary", "/", "..", "../..", "/proc/self/root", "/proc/self/cwd"] {
         let field = Field::new();
-        // Written through, replaced, written over, removed, linked to, made a directory of.
+        // In turn: written through, replaced, written over, removed, linked to, made into a directory.
         let attempts: [&[Raw]; 7] = [
             &[symlink("x", target), file("x/file", "evil")],
             &[symlink("x", target), dir("x"), file("x/file", "mine")],
@@ -224,7 +224,7 @@ fn links_do_not_lead_outside() {
     }
 }
 
-/// Walks the whole tree without following links: it must be walkable.
+/// Walks the whole tree without following links, which proves that it can be walked.
 fn files_of(dir: &Path) -> usize {
     fs::read_dir(dir)
         .unwrap()
@@ -247,7 +247,7 @@ fn hard_links_lead_only_to_files_of_the_layer() {
     assert!(matches!(error, UnpackReason::Path(PathError::Parent)), "{error}");
     let error = reason(field.unpack(&[dir("d"), hardlink("x", "d")]));
     assert!(matches!(error, UnpackReason::LinkTarget(_)), "{error}");
-    // A link to a link is one more name of the link, not of what it leads to.
+    // A hard link to a symlink is another name of the symlink, not of its target.
     field.unpack(&[symlink("s", outside.to_str().unwrap()), hardlink("h", "s")]).unwrap();
     assert!(fs::symlink_metadata(field.target().join("h")).unwrap().is_symlink());
     field.unpack(&[file("self", "kept"), hardlink("self", "self")]).unwrap();
@@ -309,7 +309,7 @@ fn whiteouts_become_overlay_marks() {
             file(".wh..wh.plnk/1.2", ""),
         ])
         .map_err(|error| error.to_string());
-    // Files below the old notes are refused: nobody has written them for years.
+    // Files below the old metadata names are refused: nobody has written them for years.
     assert!(meta.unwrap_err().contains("whiteout"));
     let at = |path: &str| field.target().join(path);
     let opaque = |path: &str| marks::is_opaque(fs::File::open(at(path)).unwrap());
@@ -348,7 +348,7 @@ fn bombs_stop_at_the_limit() {
     assert!(matches!(reason(field.unpack_with(&many, &limits)), UnpackReason::TooManyEntries(10)));
     let deep = file("a/b/c/d/e/f", "");
     assert!(matches!(reason(field.unpack_with(&[deep], &limits)), UnpackReason::Path(PathError::TooDeep(5))));
-    // Links can make a short name of a deep place.
+    // Links can give a deep place a short name.
     let by_links = [dir("a/b/c/d"), symlink("s", "a/b/c/d"), dir("s/e"), dir("s/e/f")];
     assert!(matches!(
         reason(field.unpack_with(&by_links, &limits)),
@@ -383,7 +383,7 @@ fn owners_that_cannot_exist_are_refused() {
     assert!(matches!(error.unwrap_err().reason, UnpackReason::Owner(4294967295)));
 }
 
-/// Names from a small set, so that entries meet; many of them made to leave.
+/// Names from a small set, so that entries collide; many of them try to escape.
 fn hostile_path() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         8 => prop_oneof!["[abc]", Just("a".to_owned()), Just("b".to_owned())],
@@ -437,13 +437,13 @@ proptest! {
     #[test]
     fn no_list_of_entries_reaches_outside(entries in proptest::collection::vec(hostile_entry(), 1..24)) {
         let field = Field::new();
-        // One entry at a time as well as all together: an error must not hide what comes after it.
+        // One entry at a time as well as all together, since an error must not hide what comes after it.
         let _ = field.unpack(&entries);
         for entry in &entries {
             let _ = field.unpack(std::slice::from_ref(entry));
         }
         field.assert_nothing_outside_changed();
-        // And what was made can be removed again, whatever it is.
+        // Whatever was created can also be removed.
         crate::image::files::remove_tree(&field.target()).unwrap();
         prop_assert!(!field.target().exists());
     }

@@ -1,7 +1,7 @@
 //! A directory that nothing leads out of: the only way in which the unpacker touches files.
 //!
-//! The kernel resolves every path inside the root (`openat2`), so that neither `..` nor a link that an earlier entry
-//! made can lead outside. Links on the way are followed as in a chroot: layers merged from packages have files under
+//! The kernel resolves every path inside the root (`openat2`), so that neither `..` nor a link created by an earlier
+//! entry can lead outside. Links on the path are followed as in a chroot: layers merged from packages have files under
 //! `lib/` after a link `lib -> usr/lib`, and mean it.
 
 use std::ffi::CStr;
@@ -17,15 +17,15 @@ use super::UnpackReason;
 use crate::image::files;
 use crate::image::rules::{PathError, Place};
 
-/// Lookups that race with renames elsewhere on the machine are asked to come again.
+/// How often a lookup is repeated when the kernel says so because it raced with a rename elsewhere on the machine.
 const ATTEMPTS: usize = 128;
 
 pub(super) struct Tree {
     root: Rc<OwnedFd>,
     root_depth: usize,
     max_depth: usize,
-    /// The directory of the last entry, which is most often that of the next. Forgotten as soon as anything is
-    /// removed: the path might then lead elsewhere.
+    /// The directory of the last entry, which is usually also that of the next. Cleared as soon as anything is removed,
+    /// since the path might then lead elsewhere.
     last: Option<(Vec<u8>, Rc<OwnedFd>)>,
 }
 
@@ -47,7 +47,7 @@ impl Tree {
         }
     }
 
-    /// The directory in which this place lies. What is missing on the way is made.
+    /// Opens the directory that contains this place. Missing directories on the path are created.
     pub(super) fn parent(&mut self, place: &Place) -> Result<Rc<OwnedFd>, UnpackReason> {
         let path = place.parents.join(&b'/');
         if let Some((last, dir)) = &self.last
@@ -63,12 +63,12 @@ impl Tree {
         Ok(dir)
     }
 
-    /// The directory in which this place lies, if there is one.
+    /// Opens the directory that contains this place, if it exists.
     pub(super) fn existing_parent(&self, place: &Place) -> Result<Option<Rc<OwnedFd>>, UnpackReason> {
         self.lookup(&place.parents.join(&b'/'))
     }
 
-    /// The directory at this path, if that is what is there: not a link to one.
+    /// Opens the directory at this path, if there is one; a link to one does not count.
     pub(super) fn existing_dir(&self, path: &[u8]) -> Result<Option<OwnedFd>, UnpackReason> {
         let slash = path.iter().rposition(|&byte| byte == b'/');
         let (parent, name) = slash.map_or((&b""[..], path), |at| (&path[..at], &path[at + 1..]));
@@ -77,7 +77,7 @@ impl Tree {
         }
         let parent = match self.lookup(parent) {
             Ok(Some(parent)) => parent,
-            // Replaced by a file, or by a link that leads nowhere or far away.
+            // It was replaced by a file, or by a link that leads nowhere or too deep.
             Ok(None) | Err(UnpackReason::NotADirectory | UnpackReason::Path(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -89,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// The root, or the directory at this path, opened so that its attributes can be set.
+    /// Opens the root, or the directory at this path, so that its attributes can be set.
     pub(super) fn readable(&self, parts: Option<&[Vec<u8>]>) -> Result<OwnedFd, UnpackReason> {
         let path = parts.map(|parts| parts.join(&b'/')).unwrap_or_default();
         let dir = self.lookup(&path)?.ok_or(UnpackReason::NotADirectory)?;
@@ -116,7 +116,7 @@ impl Tree {
             Err(Errno::LOOP) => {}
             Err(errno) => return Err(not_a_directory(errno)),
         }
-        // There is a link on the way. What it leads to may lie deeper than its name says.
+        // There is a link on the path. What it leads to may be deeper than the path itself.
         let dir = match self.resolve(path, Links::FollowInside) {
             Ok(dir) => dir,
             Err(Errno::NOENT) => return Ok(None),
@@ -145,7 +145,7 @@ impl Tree {
         result
     }
 
-    /// Makes the directories of this path that are missing.
+    /// Creates the missing directories of this path.
     fn make(&self, parts: &[Vec<u8>]) -> Result<Rc<OwnedFd>, UnpackReason> {
         let mut dir = Rc::clone(&self.root);
         for end in 1..=parts.len() {
@@ -169,11 +169,11 @@ impl Tree {
     }
 }
 
-/// Opens the directory of this name for reading; a link is refused.
+/// Opens the directory of this name for reading; links are refused.
 pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-        // Not root, and a directory that even its owner may not read.
+        // We are not root, and the directory is unreadable even for its owner.
         Err(Errno::ACCESS) => {
             let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -186,7 +186,7 @@ pub(super) fn open_dir(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, E
     }
 }
 
-/// How many directories lie above this one.
+/// Counts the directories above this one.
 fn depth(dir: &OwnedFd) -> Result<usize, UnpackReason> {
     let path = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).map_err(UnpackReason::Io)?;
     Ok(path.as_os_str().as_bytes().iter().filter(|&&byte| byte == b'/').count())
@@ -194,7 +194,7 @@ fn depth(dir: &OwnedFd) -> Result<usize, UnpackReason> {
 
 fn not_a_directory(errno: Errno) -> UnpackReason {
     match errno {
-        // XDEV cannot happen in a tree of ours; it means that something was mounted there.
+        // XDEV would mean that something was mounted there, which cannot happen in our tree.
         Errno::NOTDIR | Errno::LOOP | Errno::XDEV => UnpackReason::NotADirectory,
         other => other.into(),
     }

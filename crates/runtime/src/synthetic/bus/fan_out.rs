@@ -1,5 +1,5 @@
-//! Every reader gets every event: containerd 2.x, where a full buffer blocks whoever publishes, and CRI-O,
-//! where a queue in front of the slowest reader fills up and drops.
+//! Delivery of every event to every reader: as in containerd 2.x, where a full buffer blocks publishers, and in CRI-O,
+//! where the queue in front of the slowest reader fills up and events are dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,40 +8,40 @@ use tokio::time::Instant;
 
 use super::{Loss, Parcel, ReaderId};
 
-/// How long containerd keeps events that nobody reads.
+/// How long containerd keeps events while nobody reads.
 const HOLD: Duration = Duration::from_secs(5 * 60);
 
-/// What is done with events that cannot be delivered now.
+/// What happens to events that cannot be delivered now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// Whoever publishes waits. What nobody reads is held for the next reader, for five minutes.
+    /// Publishers wait. Events that nobody reads are kept for the next reader, for five minutes.
     Block,
-    /// They queue up to this number; further ones are dropped. What nobody reads is gone, except before
-    /// the first reader ever; even then it may miss them, if so decided.
+    /// Up to this many events are queued, further ones dropped. Events that nobody reads are lost, except those before
+    /// the first reader ever; even that one may miss them, if so configured.
     Drop { capacity: usize, first_reader_misses: bool },
 }
 
-/// The queue, and a buffer for each reader.
+/// A queue, and a buffer for each reader.
 #[derive(Debug)]
 pub(super) struct FanOut {
     policy: Policy,
     buffer: usize,
-    /// Published, but not yet in the readers' buffers.
+    /// Events that have been published but are not in the readers' buffers yet.
     pending: VecDeque<Parcel>,
-    /// Events that left `pending`.
+    /// The number of events that have left `pending`.
     accepted: u64,
     published: u64,
     readers: BTreeMap<ReaderId, Reader>,
-    /// With blocking: what nobody read, and when it was published.
+    /// If publishers block: what nobody has read, and when it was published.
     held: VecDeque<(Instant, Parcel)>,
-    /// Whether anyone ever read.
+    /// Whether there has ever been a reader.
     ever_read: bool,
 }
 
 #[derive(Debug, Default)]
 struct Reader {
     buffer: VecDeque<Parcel>,
-    /// Its client is gone, but its handler waits for an event and does not know: it takes one more.
+    /// The client is gone, but the handler waits for an event and has not noticed: it takes one more.
     stale: bool,
 }
 
@@ -59,12 +59,12 @@ impl FanOut {
         }
     }
 
-    /// A new reader. What was held goes to it if it is the only one.
+    /// Adds a reader. It gets what was held if it is the only one.
     pub(super) fn open(&mut self, now: Instant, reader: ReaderId, lost: &mut Vec<(Parcel, Loss)>) {
         self.expire(now, lost);
         let mut buffer = VecDeque::new();
         if self.readers.is_empty() {
-            // Beyond the buffer's size: the runtime is busy replaying until the reader has taken it.
+            // May exceed the buffer's size: the runtime is busy replaying until the reader has taken everything.
             buffer.extend(self.held.drain(..).map(|(_, parcel)| parcel));
         }
         if let Policy::Drop { first_reader_misses: true, .. } = self.policy
@@ -77,7 +77,7 @@ impl FanOut {
         self.pump(now, lost);
     }
 
-    /// A reader is gone, and its handler knows or not.
+    /// Removes a reader, whose handler may or may not have noticed.
     pub(super) fn close(
         &mut self,
         now: Instant,
@@ -86,7 +86,7 @@ impl FanOut {
         lost: &mut Vec<(Parcel, Loss)>,
     ) {
         match self.readers.get_mut(&reader) {
-            // Its handler was about to send: it notices, and goes with what it had.
+            // The handler was about to send: it notices, and its buffer is lost.
             Some(Reader { buffer, .. }) if knows || !buffer.is_empty() => {
                 let buffer = std::mem::take(buffer);
                 self.readers.remove(&reader);
@@ -104,7 +104,7 @@ impl FanOut {
         self.readers.values().filter(|reader| !reader.stale).count()
     }
 
-    /// Takes an event in. What is returned is its number in the line of those who publish.
+    /// Accepts an event. Returns its number in the queue of publishers.
     pub(super) fn publish(&mut self, now: Instant, parcel: Parcel, lost: &mut Vec<(Parcel, Loss)>) -> u64 {
         match self.policy {
             Policy::Drop { capacity, .. } if self.pending.len() >= capacity => {
@@ -120,13 +120,13 @@ impl FanOut {
         ticket
     }
 
-    /// Whether whoever published under this number may go on. The runtime holds one event in its hand
-    /// while it waits for room.
+    /// Returns whether the publisher with this number may continue. The runtime holds one event in its hand while it
+    /// waits for room.
     pub(super) fn is_accepted(&self, ticket: u64) -> bool {
         matches!(self.policy, Policy::Drop { .. }) || self.accepted + 1 >= ticket
     }
 
-    /// The next event for a reader.
+    /// Takes the next event for a reader.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -138,7 +138,7 @@ impl FanOut {
         parcel
     }
 
-    /// What no reader can have got: what is in no buffer yet, and what is in the buffers of all.
+    /// Returns what no reader can have received: what is in no buffer yet, and what is in the buffers of all.
     pub(super) fn into_undelivered(self) -> Vec<Parcel> {
         let mut buffers = self.readers.into_values().map(|reader| reader.buffer);
         let in_all = buffers.next().unwrap_or_default();
@@ -150,7 +150,7 @@ impl FanOut {
         held.chain(in_all).chain(self.pending).collect()
     }
 
-    /// Moves events on, as long as every reader has room.
+    /// Moves events to the buffers, as long as every reader has room.
     fn pump(&mut self, now: Instant, lost: &mut Vec<(Parcel, Loss)>) {
         while !self.pending.is_empty()
             && self.readers.values().all(|reader| reader.buffer.len() < self.buffer)
@@ -171,7 +171,7 @@ impl FanOut {
             for reader in self.readers.values_mut().filter(|reader| !reader.stale) {
                 reader.buffer.push_back(parcel.clone());
             }
-            // Those whose client is gone have taken it too, could not send it, and know now.
+            // Handlers whose clients are gone took the event as well, failed to send it, and have noticed now.
             self.readers.retain(|_, reader| !reader.stale);
             if live == 0 {
                 lost.push((parcel, Loss::Swallowed));

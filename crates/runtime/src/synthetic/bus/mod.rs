@@ -1,8 +1,8 @@
-//! From the world's events to those who read the stream: the played runtime's delivery, with its ways to
-//! lose, and the faults that a test adds.
+//! The way from the world's events to the readers of the stream: the simulated runtime's delivery, with all its ways of
+//! losing events, and the faults that a test adds.
 //!
-//! Faults come first (an event may be dropped, doubled, held back), then the runtime's own delivery. What is lost
-//! on the way is counted and kept, so that a test can compare.
+//! Faults apply first (an event may be dropped, duplicated or held back), then the runtime's own delivery. Events lost
+//! on the way are counted and kept, so that a test can compare.
 
 mod fan_out;
 mod reader;
@@ -31,7 +31,7 @@ pub use tamper::EventFaults;
 
 type ReaderId = u64;
 
-/// An event and its encoded form, on its way.
+/// An event on its way, with its encoded form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parcel {
     pub(crate) event: Arc<CriEvent>,
@@ -49,7 +49,7 @@ impl Parcel {
     }
 }
 
-/// The event streams of a server. Cheap to clone; all clones are the same streams.
+/// The event streams of a server. It is cheap to clone; all clones refer to the same streams.
 #[derive(Clone)]
 pub struct Events {
     bus: Arc<Bus>,
@@ -60,39 +60,40 @@ impl Events {
         Self { bus }
     }
 
-    /// Tampers with all events from now on. [`EventFaults::default`] stops it; what is held back is sent.
+    /// Applies these faults to all events from now on. [`EventFaults::default`] ends that, and what is held back is
+    /// sent.
     pub fn tamper(&self, faults: EventFaults) {
         self.bus.tamper(faults);
     }
 
-    /// Streams stay open, but say nothing any more; what happens meanwhile is never told.
+    /// Keeps streams open but sends nothing. What happens in the meantime is never reported.
     pub fn silence(&self) {
         self.bus.state.lock().silent = true;
     }
 
-    /// Streams speak again.
+    /// Ends the silence.
     pub fn speak(&self) {
         self.bus.state.lock().silent = false;
     }
 
-    /// Ends all streams that are open: cleanly for `None`, or with an error.
+    /// Ends all open streams: cleanly for `None`, or with an error.
     pub fn end_streams(&self, error: Option<Status>) {
         self.bus.end_streams(error);
     }
 
-    /// What became of events, in numbers.
+    /// Returns how many events were sent, lost, and so on.
     #[must_use]
     pub fn counts(&self) -> EventCounts {
         self.bus.state.lock().counts()
     }
 
-    /// The events that did not reach a reader, in the order in which they were lost.
+    /// Returns the events that did not reach a reader, in the order in which they were lost.
     #[must_use]
     pub fn lost(&self) -> Vec<Lost> {
         self.bus.state.lock().lost.clone()
     }
 
-    /// Waits until a condition holds. It is looked at whenever something happens to an event or a stream.
+    /// Waits until a condition holds. It is evaluated whenever something happens to an event or a stream.
     pub async fn until(&self, mut condition: impl FnMut(&EventCounts) -> bool) {
         let mut version = self.bus.version.subscribe();
         loop {
@@ -114,14 +115,14 @@ impl fmt::Debug for Events {
 /// What all streams share.
 pub(crate) struct Bus {
     state: Mutex<State>,
-    /// Counts whatever happens, for those who wait.
+    /// Incremented by every change, for those who wait for one.
     version: watch::Sender<u64>,
-    /// Where delayed events wait.
+    /// The runtime on which delayed events wait.
     tasks: tokio::runtime::Handle,
 }
 
 impl Bus {
-    /// A bus whose delayed events wait in the current tokio runtime.
+    /// Creates a bus whose delayed events wait on the current tokio runtime.
     pub(crate) fn new(support: EventSupport, seed: Seed) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::new(support, seed)),
@@ -130,7 +131,7 @@ impl Bus {
         })
     }
 
-    /// Sends the events of one change. Whoever made it may have to wait: [`Self::accepted`].
+    /// Sends the events of one change. Whoever made the change may have to wait: see [`Self::accepted`].
     pub(crate) fn publish(self: &Arc<Self>, events: Vec<CriEvent>) -> Ticket {
         if events.is_empty() {
             return Ticket(0);
@@ -164,7 +165,7 @@ impl Bus {
         Ticket(ticket)
     }
 
-    /// Waits while the runtime makes those wait who publish.
+    /// Waits as long as the runtime blocks this publisher.
     pub(crate) async fn accepted(&self, ticket: Ticket) {
         if self.state.lock().is_accepted(ticket) {
             return;
@@ -180,7 +181,7 @@ impl Bus {
         }
     }
 
-    /// Begins again with empty queues, as after a restart: what was under way is lost and streams are over.
+    /// Starts over with empty queues, as after a restart: undelivered events are lost, and streams end.
     pub(crate) fn restart(&self) {
         self.state.lock().restart();
         self.changed();
@@ -234,11 +235,11 @@ impl Bus {
     }
 }
 
-/// What whoever published has to wait for; 0 for nothing.
+/// What a publisher has to wait for; 0 for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// A call that waits because a reader stalls.
+/// A call that is blocked because a reader is stalled.
 struct Blocked<'a> {
     bus: &'a Bus,
     since: Instant,

@@ -9,13 +9,13 @@ use tonic::Status;
 use super::state::Line;
 use super::{Bus, Loss, Parcel, ReaderId};
 
-/// The end of the bus that one stream reads from. Dropped when the client is gone.
+/// The end of the bus from which one stream reads. It is dropped when the client is gone.
 pub(crate) struct Reader {
     bus: Arc<Bus>,
     id: ReaderId,
-    /// When a later one begins, this stream is over.
+    /// The generation it belongs to; when a later one begins, this stream ends.
     generation: u64,
-    /// Whether the runtime ended it, and not its client.
+    /// Whether the runtime ended it, rather than its client.
     ended: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl Reader {
         Self { bus, id, generation, ended: AtomicBool::new(false) }
     }
 
-    /// The next event; `None` when the stream is over.
+    /// Waits for the next event; `None` when the stream has ended.
     pub(crate) async fn next(&self) -> Option<Result<Parcel, Status>> {
         let mut version = self.bus.version.subscribe();
         loop {

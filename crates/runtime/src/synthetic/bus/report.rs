@@ -1,4 +1,4 @@
-//! What became of events: what a test compares with.
+//! What happened to events, for comparison in tests.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use rubelet_model::{ContainerId, PodUid, SandboxId};
 
 use crate::synthetic::world::EventKind;
 
-/// Why an event did not reach a reader.
+/// The reason why an event did not reach a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// A test asked for it: [`EventFaults::drop`](super::EventFaults::drop).
+    /// A test requested it: [`EventFaults::drop`](super::EventFaults::drop).
     Dropped,
-    /// A test asked for silence.
+    /// A test requested silence.
     Silenced,
     /// A buffer of the runtime was full.
     Overflow,
-    /// A stream whose client was gone took it.
+    /// It was taken by a stream whose client was gone.
     Swallowed,
-    /// Nobody read, and the runtime does not keep events, or not for so long.
+    /// Nobody was reading, and the runtime does not keep events, or not for that long.
     NobodyRead,
     /// The runtime restarted.
     Restarted,
@@ -26,41 +26,41 @@ pub enum Loss {
 /// An event that did not reach a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Its number in the world.
+    /// The event's number in the world.
     pub number: u64,
-    /// Its type.
+    /// The event's type.
     pub kind: EventKind,
     /// The pod it is about.
     pub pod: PodUid,
-    /// The sandbox it is about, or whose container it is about.
+    /// The sandbox it is about, or the sandbox of the container it is about.
     pub sandbox: SandboxId,
-    /// The container it is about; `None` for the sandbox itself.
+    /// The container it is about; `None` if it is about the sandbox itself.
     pub container: Option<ContainerId>,
-    /// Why.
+    /// Why it was lost.
     pub loss: Loss,
 }
 
-/// What became of events, in numbers.
+/// What happened to events, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// Events that the world made.
+    /// Events that the world has produced.
     pub made: u64,
-    /// Messages that were sent to readers; each reader counts.
+    /// Messages sent to readers, counted for each reader.
     pub sent: u64,
-    /// Events that were lost, for whatever reason.
+    /// Events that were lost, for any reason.
     pub lost: u64,
-    /// Events that were sent twice on demand.
+    /// Events sent twice on request.
     pub doubled: u64,
-    /// Events that were put behind the next one on demand.
+    /// Events moved behind the next one on request.
     pub reordered: u64,
-    /// Events that were delayed on demand.
+    /// Events delayed on request.
     pub delayed: u64,
-    /// Streams that were opened.
+    /// Streams that have been opened.
     pub opened: u64,
-    /// Streams that are open.
+    /// Streams that are currently open.
     pub readers: usize,
-    /// Calls that wait because a reader stalls.
+    /// Calls that are currently blocked by a stalled reader.
     pub blocked: usize,
-    /// The longest that a call had to wait, of those that need not any more.
+    /// The longest time for which a call was blocked; calls that still are do not count.
     pub longest_block: Duration,
 }

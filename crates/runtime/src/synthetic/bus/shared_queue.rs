@@ -1,37 +1,36 @@
-//! One queue for all readers, as in containerd 1.7: they take events from each other.
+//! One queue for all readers, as in containerd 1.7: each event reaches only one of them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Parcel, ReaderId};
 
-/// Who waits for the next event.
+/// Somebody who waits for the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiter {
     Reader(ReaderId),
-    /// A stream whose client is gone. Its handler finds out only when it has taken an event that it
-    /// cannot send.
+    /// A stream whose client is gone. Its handler notices only after it has taken an event that it cannot send.
     Stale,
 }
 
-/// The queue, and who waits at its end.
+/// The queue, and those who wait at its end.
 #[derive(Debug)]
 pub(super) struct SharedQueue {
     capacity: usize,
     queue: VecDeque<Parcel>,
-    /// In the order in which they came: each event goes to the first.
+    /// In order of arrival: each event goes to the first.
     waiting: VecDeque<Waiter>,
-    /// What each reader was handed and has not taken yet.
+    /// What each reader has been handed and has not taken yet.
     hands: BTreeMap<ReaderId, Option<Parcel>>,
 }
 
-/// What became of a published event.
+/// What happened to a published event.
 #[derive(Debug, PartialEq)]
 pub(super) enum Sent {
-    /// It waits, or is in a reader's hand.
+    /// It is queued, or in a reader's hand.
     Kept,
     /// The queue was full.
     Overflow(Parcel),
-    /// A stream whose client is gone took it.
+    /// It was taken by a stream whose client is gone.
     Swallowed(Parcel),
 }
 
@@ -44,7 +43,7 @@ impl SharedQueue {
         self.hands.insert(reader, None);
     }
 
-    /// A reader is gone, and its handler knows or not. An event in its hand goes with it.
+    /// Removes a reader, whose handler may or may not have noticed. An event in its hand is lost with it.
     pub(super) fn close(&mut self, reader: ReaderId, knows: bool) -> Option<Parcel> {
         if knows {
             self.waiting.retain(|waiter| *waiter != Waiter::Reader(reader));
@@ -76,12 +75,12 @@ impl SharedQueue {
         }
     }
 
-    /// What has not reached any reader.
+    /// Returns what has not reached any reader.
     pub(super) fn into_undelivered(self) -> Vec<Parcel> {
         self.hands.into_values().flatten().chain(self.queue).collect()
     }
 
-    /// The next event for a reader; if there is none it waits in line from now on.
+    /// Takes the next event for a reader. If there is none, the reader waits in line from now on.
     pub(super) fn take(&mut self, reader: ReaderId) -> Option<Parcel> {
         let parcel = self.hands.get_mut(&reader)?.take().or_else(|| self.queue.pop_front());
         if parcel.is_none() && !self.waiting.contains(&Waiter::Reader(reader)) {

@@ -1,4 +1,4 @@
-//! What the bus knows, under its lock: the line that events wait in, and what became of them.
+//! The state of the bus, under its lock: the queue of events, and what happened to them.
 
 use tokio::time::Instant;
 use tonic::Status;
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) delivery: Line,
     pub(super) tamper: Tamper,
     pub(super) silent: bool,
-    /// Ends streams that were opened under an earlier number.
+    /// Streams opened under an earlier number have ended.
     pub(super) generation: u64,
     pub(super) end: Option<Status>,
     pub(super) counts: EventCounts,
@@ -41,14 +41,14 @@ impl Line {
                 Self::FanOut(FanOut::new(Policy::Block, buffer))
             }
             EventSupport::Stream(Delivery::Broadcast { capacity }) => {
-                // The broadcaster starts before the client is known to it: who is first is a race.
+                // The broadcaster starts before it knows the client, so it is a race who comes first.
                 let first_reader_misses = seed.rng("replay race", "", nth).bool();
                 Self::FanOut(FanOut::new(Policy::Drop { capacity, first_reader_misses }, 1))
             }
         }
     }
 
-    /// What has not reached any reader.
+    /// Returns what has not reached any reader.
     fn into_undelivered(self) -> Vec<Parcel> {
         match self {
             Self::None => Vec::new(),
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Begins again with empty queues: what was under way is lost and streams are over.
+    /// Starts over with empty queues: undelivered events are lost, and streams end.
     pub(super) fn restart(&mut self) {
         self.generation += 1;
         self.end = Some(Status::unavailable("the runtime restarts"));

@@ -5,20 +5,20 @@ use std::time::Duration;
 use super::Parcel;
 use crate::synthetic::seed::Seed;
 
-/// Faults of events, each with a probability, by the seed and the event's number.
+/// Faults of events, each with a probability. The seed and the event's number decide.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventFaults {
-    /// How likely an event is never sent.
+    /// The probability that an event is never sent.
     pub drop: f64,
-    /// How likely it is sent twice.
+    /// The probability that it is sent twice.
     pub double: f64,
-    /// How likely it is sent after the next one instead of before it.
+    /// The probability that it is sent after the next one instead of before it.
     pub reorder: f64,
     /// How long such an event waits for a next one.
     pub reorder_hold: Duration,
-    /// How likely it is delayed, while later ones are not.
+    /// The probability that it is delayed, while later ones are not.
     pub delay: f64,
-    /// By how much, at least and at most.
+    /// The delay: at least, and at most.
     pub delay_by: (Duration, Duration),
 }
 
@@ -36,22 +36,22 @@ impl Default for EventFaults {
     }
 }
 
-/// What is to become of an event.
+/// What is to happen to an event.
 #[derive(Debug, Default)]
 pub(super) struct Fate {
-    /// To be sent, in this order.
+    /// Events to send now, in this order.
     pub(super) now: Vec<Parcel>,
-    /// Never to be sent.
+    /// Events never to be sent.
     pub(super) lost: Vec<Parcel>,
-    /// To be sent later.
+    /// An event to be sent later.
     pub(super) delayed: Option<(Duration, Parcel)>,
-    /// When to send what is held back, if nothing else comes.
+    /// When to send what is held back, if no other event comes.
     pub(super) flush_after: Option<Duration>,
     pub(super) doubled: bool,
     pub(super) reordered: bool,
 }
 
-/// The faults in force, and what they hold back.
+/// The faults in effect, and the event they hold back.
 #[derive(Debug)]
 pub(super) struct Tamper {
     seed: Seed,
@@ -64,7 +64,7 @@ impl Tamper {
         Self { seed, faults: EventFaults::default(), held: Vec::new() }
     }
 
-    /// Other faults from now on. What was held back is to be sent.
+    /// Replaces the faults. Returns what was held back, which is to be sent.
     pub(super) fn set(&mut self, faults: EventFaults) -> Vec<Parcel> {
         self.faults = faults;
         self.take_held()

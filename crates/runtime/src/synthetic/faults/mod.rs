@@ -1,4 +1,4 @@
-//! Faults on demand: delay, hang or fail any call about anyone, and spoil single entries of answers.
+//! Faults on demand: delay, hang or fail any call for any target, and corrupt single entries of answers.
 //!
 //! A fault is programmed in one line and stays until it is used up, [removed](Fault::remove),
 //! [released](Fault::release) or [cleared](Faults::clear):
@@ -14,13 +14,13 @@
 //! # }
 //! ```
 //!
-//! A call that opens the event stream is about the node and not about a pod; single events are spoiled by
-//! [`corrupt`](FaultBuilder::corrupt) and [`omit`](FaultBuilder::omit), and many by
+//! The call that opens the event stream is about the node rather than a pod. Single events are corrupted with
+//! [`corrupt`](FaultBuilder::corrupt) or left out with [`omit`](FaultBuilder::omit), and many of them with
 //! [`Events::tamper`](super::Events::tamper).
 //!
-//! Several faults may meet in one call: their delays add up, in the order they were programmed, and the
-//! first error ends it. What is left to chance is decided by the seed, the call, and how many-th it is
-//! of its kind, not by the order in which concurrent calls arrive.
+//! Several faults may apply to one call: their delays add up, in the order in which they were programmed, and the first
+//! error ends the call. Random decisions depend on the seed, the call, and how many calls of its kind came before, but
+//! not on the order in which concurrent calls arrive.
 
 mod rule;
 
@@ -40,7 +40,7 @@ use super::target::Target;
 pub(crate) use rule::Spoil;
 use rule::{Action, Moment, Rule, Step};
 
-/// The faults of a server. Cheap to clone; all clones program the same server.
+/// The faults of a server. It is cheap to clone; all clones refer to the same server.
 #[derive(Clone)]
 pub struct Faults {
     rules: Arc<Mutex<Rules>>,
@@ -58,22 +58,22 @@ impl Faults {
         Self { rules: Arc::default(), seed }
     }
 
-    /// A fault of one operation.
+    /// Begins a fault of one operation.
     pub fn on(&self, op: Op) -> FaultBuilder {
         self.on_each(&[op])
     }
 
-    /// A fault of several operations.
+    /// Begins a fault of several operations.
     pub fn on_each(&self, ops: &[Op]) -> FaultBuilder {
         FaultBuilder { faults: self.clone(), rule: Rule::new(ops) }
     }
 
-    /// A fault of every operation.
+    /// Begins a fault of every operation.
     pub fn on_any(&self) -> FaultBuilder {
         self.on_each(Op::ALL)
     }
 
-    /// Takes all faults away and lets go of the calls that hang.
+    /// Removes all faults and releases the calls that hang.
     pub fn clear(&self) {
         let rules = std::mem::take(&mut self.rules.lock().active);
         for rule in rules {
@@ -81,23 +81,23 @@ impl Faults {
         }
     }
 
-    /// Does to a call what is programmed for the moment before its work.
+    /// Applies the faults that are programmed for the moment before a call's work.
     pub(crate) async fn before(&self, op: Op, target: &Target) -> Result<(), Status> {
         self.pass(op, target, Moment::Before).await
     }
 
-    /// Does to a call what is programmed for the moment after its work.
+    /// Applies the faults that are programmed for the moment after a call's work.
     pub(crate) async fn after(&self, op: Op, target: &Target) -> Result<(), Status> {
         self.pass(op, target, Moment::After).await
     }
 
-    /// Whether entries in answers of this operation may be spoiled. Looked at once per answer, so that
-    /// answers of thousands of entries cost nothing when no such fault is programmed.
+    /// Returns whether entries in answers of this operation may be corrupted. This is checked once per answer, so that
+    /// answers with thousands of entries cost nothing extra when there is no such fault.
     pub(crate) fn may_spoil(&self, op: Op) -> bool {
         self.rules.lock().active.iter().any(|rule| rule.spoils() && rule.has_op(op))
     }
 
-    /// What is to be done to an entry of an answer.
+    /// Returns what is to happen to an entry of an answer.
     pub(crate) fn spoil(&self, op: Op, target: &Target) -> Option<Spoil> {
         let mut rules = self.rules.lock();
         let spoil = rules.active.iter_mut().find_map(|rule| rule.spoil(self.seed, op, target));
@@ -139,7 +139,7 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// A fault being described. The last word (`delay`, `hang`, `error`, …) programs it.
+/// A fault under construction. The final method (`delay`, `hang`, `error`, …) programs it.
 #[derive(Debug)]
 #[must_use = "a fault is programmed by its last word: delay, hang, error, …"]
 pub struct FaultBuilder {
@@ -148,75 +148,75 @@ pub struct FaultBuilder {
 }
 
 impl FaultBuilder {
-    /// Only calls about this pod: about its sandboxes and containers, or a list of its UID.
+    /// Restricts the fault to calls about this pod: about its sandboxes and containers, or a list of its UID.
     pub fn pod(mut self, pod: &PodUid) -> Self {
         self.rule.about.pod = Some(pod.clone());
         self
     }
 
-    /// Only calls about this sandbox or its containers.
+    /// Restricts the fault to calls about this sandbox or its containers.
     pub fn sandbox(mut self, sandbox: &SandboxId) -> Self {
         self.rule.about.sandbox = Some(sandbox.clone());
         self
     }
 
-    /// Only calls about this container.
+    /// Restricts the fault to calls about this container.
     pub fn container(mut self, container: &ContainerId) -> Self {
         self.rule.about.container = Some(container.clone());
         self
     }
 
-    /// The first `n` calls that it could hit are spared.
+    /// Spares the first `n` calls that match.
     pub fn skip(mut self, n: u64) -> Self {
         self.rule.skip = n;
         self
     }
 
-    /// Hits `n` times and then no more.
+    /// Limits the fault to `n` hits.
     pub fn times(mut self, n: u64) -> Self {
         self.rule.left = Some(n);
         self
     }
 
-    /// Hits with this probability, by the seed.
+    /// Makes the fault hit with this probability. The seed decides.
     pub fn probability(mut self, probability: f64) -> Self {
         self.rule.probability = probability;
         self
     }
 
-    /// Hits after the work is done and before the answer is sent, so that what was asked for happens
-    /// although the caller may never hear of it.
+    /// Makes the fault hit after the work is done and before the answer is sent: what was requested happens, although
+    /// the caller may never learn of it.
     pub fn after_work(mut self) -> Self {
         self.rule.moment = Moment::After;
         self
     }
 
-    /// The call takes this much longer.
+    /// Makes the call take this much longer.
     pub fn delay(self, delay: Duration) -> Fault {
         self.program(Action::Delay(delay, delay))
     }
 
-    /// The call takes longer, by how much is random.
+    /// Makes the call take longer, by a random time.
     pub fn delay_between(self, least: Duration, most: Duration) -> Fault {
         self.program(Action::Delay(least, most.max(least)))
     }
 
-    /// The call hangs until [`Fault::release`], or for ever.
+    /// Makes the call hang until [`Fault::release`], or forever.
     pub fn hang(self) -> Fault {
         self.program(Action::Hang)
     }
 
-    /// The call fails.
+    /// Makes the call fail.
     pub fn error(self, code: Code, text: impl Into<String>) -> Fault {
         self.program(Action::Fail(code, text.into()))
     }
 
-    /// Entries about the target are spoiled, in lists, statuses and events; the call itself goes well.
+    /// Corrupts entries about the target in lists, statuses and events; the call itself succeeds.
     pub fn corrupt(self, corruption: Corruption) -> Fault {
         self.program(Action::Spoil(Spoil::Corrupt(corruption)))
     }
 
-    /// Entries about the target are missing in lists, and its events are not sent; the call itself goes well.
+    /// Omits entries about the target from lists, and its events; the call itself succeeds.
     pub fn omit(self) -> Fault {
         self.program(Action::Spoil(Spoil::Omit))
     }
@@ -234,7 +234,7 @@ impl FaultBuilder {
     }
 }
 
-/// A programmed fault. Dropping this changes nothing: the fault stays.
+/// A programmed fault. Dropping this has no effect: the fault stays.
 #[derive(Clone)]
 pub struct Fault {
     faults: Faults,
@@ -242,7 +242,7 @@ pub struct Fault {
     progress: watch::Sender<Progress>,
 }
 
-/// What became of a fault so far.
+/// What the fault has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
     hits: u64,
@@ -251,7 +251,7 @@ struct Progress {
 }
 
 impl Fault {
-    /// How often it has hit.
+    /// How many times it has hit.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.progress.borrow().hits
@@ -263,7 +263,7 @@ impl Fault {
         self.progress.borrow().waiting
     }
 
-    /// Waits until it has hit this often.
+    /// Waits until it has hit this many times.
     pub async fn until_hits(&self, hits: u64) {
         self.until(|progress| progress.hits >= hits).await;
     }
@@ -277,13 +277,13 @@ impl Fault {
         self.progress.subscribe().wait_for(condition).await.expect("the sender is in self");
     }
 
-    /// Lets go of the calls that hang on it, and takes it away. They go on as if nothing had been.
+    /// Releases the calls that hang on it, and removes it. The calls continue as if nothing had happened.
     pub fn release(&self) {
         self.remove();
         release(&self.progress);
     }
 
-    /// Takes it away for calls to come. Those that hang go on hanging.
+    /// Removes it for future calls. Calls that hang on it keep hanging.
     pub fn remove(&self) {
         self.faults.rules.lock().active.retain(|rule| rule.number != self.number);
     }
@@ -299,7 +299,7 @@ fn release(progress: &watch::Sender<Progress>) {
     progress.send_modify(|progress| progress.released = true);
 }
 
-/// A call that hangs. It is counted out when it goes on, and also when its caller gives up.
+/// A call that hangs. It stops being counted when it continues, and also when its caller gives up.
 struct Waiting(watch::Sender<Progress>);
 
 impl Waiting {

@@ -1,4 +1,4 @@
-//! One programmed fault: whom it hits, when, and what it does.
+//! One programmed fault: which calls it hits, when, and what it does.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::super::seed::Seed;
 use super::super::target::Target;
 use super::Progress;
 
-/// When in the life of a call a fault hits.
+/// The moment in a call at which a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     Before,
@@ -27,14 +27,14 @@ pub(super) enum Action {
     Spoil(Spoil),
 }
 
-/// What happens to one entry of an answer, while the call itself goes well.
+/// What happens to one entry of an answer, while the call itself succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoil {
     Corrupt(Corruption),
     Omit,
 }
 
-/// What a call has to go through.
+/// What a fault does to a call.
 pub(super) enum Step {
     Delay(Duration),
     Hang(watch::Sender<Progress>),
@@ -45,16 +45,16 @@ pub(super) enum Step {
 pub(super) struct Rule {
     pub(super) number: u64,
     ops: Vec<Op>,
-    /// What is `None` here is anyone.
+    /// The target; a field that is `None` matches anything.
     pub(super) about: Target,
     pub(super) skip: u64,
-    /// Hits that are left; `None` for no limit.
+    /// The number of hits left; `None` for no limit.
     pub(super) left: Option<u64>,
     pub(super) probability: f64,
     pub(super) moment: Moment,
     pub(super) action: Action,
     pub(super) progress: watch::Sender<Progress>,
-    /// How often each call of each target was looked at: the name of the next decision of chance.
+    /// How many times each call for each target was checked: it names the next random decision.
     seen: HashMap<(Op, Target), u64>,
 }
 
@@ -82,7 +82,7 @@ impl Rule {
         self.left == Some(0)
     }
 
-    /// What it does to this call, if anything.
+    /// Returns what it does to this call, if anything.
     pub(super) fn step(&mut self, seed: Seed, op: Op, target: &Target, moment: Moment) -> Option<Step> {
         if self.moment != moment || self.spoils() {
             return None;
@@ -100,18 +100,18 @@ impl Rule {
         })
     }
 
-    /// Whether it is about entries of answers and not about calls.
+    /// Returns whether it affects entries of answers rather than calls.
     pub(super) fn spoils(&self) -> bool {
         matches!(self.action, Action::Spoil(_))
     }
 
-    /// What it does to an entry of an answer, if anything.
+    /// Returns what it does to an entry of an answer, if anything.
     pub(super) fn spoil(&mut self, seed: Seed, op: Op, target: &Target) -> Option<Spoil> {
         let Action::Spoil(spoil) = self.action else { return None };
         self.hit(seed, op, target).map(|_| spoil)
     }
 
-    /// Whether it hits, and how many-th time it was asked about this call and target.
+    /// If it hits, returns the number of this check, counted from 1 for each call and target.
     fn hit(&mut self, seed: Seed, op: Op, target: &Target) -> Option<u64> {
         if self.is_used_up() || !self.has_op(op) || !self.is_about(target) {
             return None;

@@ -11,15 +11,15 @@ use crate::synthetic::faults::{Faults, Spoil};
 use crate::synthetic::op::Op;
 use crate::synthetic::target::Target;
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(super) enum Answer {
     /// One message.
     One(Bytes),
-    /// One message that tells the id of something new.
+    /// One message with the id of something that was created.
     Made(Bytes, String),
     /// The messages of a stream.
     Many(Vec<Bytes>),
-    /// A stream that goes on.
+    /// A stream that stays open.
     Stream(Messages),
 }
 
@@ -28,18 +28,18 @@ impl Answer {
         Self::One(message.encode_to_vec().into())
     }
 
-    /// A message whose one field, under this number, repeats these entries.
+    /// Makes a message that consists of one repeated field with this number and these entries.
     pub(super) fn list(field: u32, entries: &[Bytes]) -> Self {
         Self::One(repeated(field, entries))
     }
 
-    /// The same entries in messages of at most so many; no message at all for none.
+    /// Distributes the same entries over messages of at most `batch` entries; none for no entries.
     pub(super) fn batches(field: u32, entries: &[Bytes], batch: usize) -> Self {
         Self::Many(entries.chunks(batch.max(1)).map(|entries| repeated(field, entries)).collect())
     }
 
-    /// With what is programmed for the object that a status call is about. Entries of lists and events are
-    /// spoiled where they are put together.
+    /// Applies the faults programmed for the object of a status call. Entries of lists and events are corrupted where
+    /// they are assembled.
     pub(super) fn spoiled(self, faults: &Faults, op: Op, target: &Target) -> Self {
         match self {
             Self::One(message) if matches!(op, Op::PodSandboxStatus | Op::ContainerStatus) => {
@@ -52,7 +52,7 @@ impl Answer {
         }
     }
 
-    /// Fails as grpc-go does when a message is too large to be sent.
+    /// Fails as grpc-go does if a message is too large to be sent.
     pub(super) fn check_size(&self, limit: usize) -> Result<(), Status> {
         let messages = match self {
             Self::One(message) | Self::Made(message, _) => std::slice::from_ref(message),

@@ -1,4 +1,4 @@
-//! Calls that make, start, stop and remove containers.
+//! Calls that create, start, stop and remove containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(super) async fn stop(shared: &Arc<Shared>, request: &v1::StopContainerReques
     let Some((id, on_stop)) = found else { return done };
     let grace = u64::try_from(request.timeout).unwrap_or(0);
     if grace > 0 {
-        // The signal is sent once in a container's life, and works also when the caller does not wait.
+        // The signal is sent once in a container's life, and takes effect even if the caller does not wait.
         let first = shared.look(|world| world.signal_stop(&id));
         if let (true, OnStop::Exit(after, exit)) = (first, on_stop) {
             exit_later(shared, id.clone(), after, exit);
@@ -112,14 +112,14 @@ pub(super) fn reopen_log(shared: &Shared, request: &v1::ReopenContainerLogReques
     })
 }
 
-/// The container ends by itself after a while, if it has not ended before.
+/// Makes the container exit by itself after a while, if it has not exited before.
 fn exit_later(shared: &Arc<Shared>, id: ContainerId, after: Duration, exit: Exit) {
     if after.is_zero() {
         shared.change(|world| exit_if_live(world, &id, exit));
         return;
     }
     let shared = Arc::downgrade(shared);
-    // It belongs to the container and not to the connection: it also happens while the runtime is down.
+    // The exit belongs to the container rather than to the connection: it also happens while the runtime is down.
     tokio::spawn(async move {
         tokio::time::sleep(after).await;
         if let Some(shared) = shared.upgrade() {

@@ -1,8 +1,8 @@
-//! From a request on the wire to its answer: one way for all operations.
+//! The path from a request on the wire to its answer, the same for all operations.
 //!
-//! Messages are handled as bytes here. That lets lists be put together from entries that are encoded once,
-//! lets an answer be spoiled in ways that no typed message can be, and leaves one place where every
-//! call is counted and meets its faults.
+//! Messages are handled as bytes here. This allows lists to be assembled from entries that are encoded once, answers to
+//! be corrupted in ways that typed messages cannot express, and every call to be counted and to meet its faults in one
+//! place.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) async fn answer(
 ) -> http::Response<tonic::body::Body> {
     let path = request.uri().path().to_owned();
     let limit = shared.look(|world| world.quirks().max_message_bytes);
-    // A single answer is a stream of one message on the wire, so that one way serves both.
+    // On the wire, a single answer is a stream of one message, so the same code serves both.
     let mut grpc = Grpc::new(Raw).max_decoding_message_size(limit).max_encoding_message_size(usize::MAX);
     grpc.server_streaming(OneCall { shared, path }, request).await
 }
@@ -68,12 +68,12 @@ async fn call(shared: Arc<Shared>, op: Op, request: Bytes) -> Result<Response<Me
     Ok(Response::new(match result? {
         Answer::One(message) => Box::pin(stream::once(std::future::ready(Ok(message)))),
         Answer::Made(message, id) => {
-            // Only now does whoever asked get to know of it.
+            // Only now does the caller learn of it.
             shared.look(|world| world.claim(&id));
             Box::pin(stream::once(std::future::ready(Ok(message))))
         }
         Answer::Many(messages) => Box::pin(stream::iter(messages).map(Ok)),
-        // The call is in flight for as long as its stream is open.
+        // The call is in progress as long as its stream is open.
         Answer::Stream(messages) => Box::pin(messages.map(move |message| {
             let _open = &in_flight;
             message
@@ -81,7 +81,7 @@ async fn call(shared: Arc<Shared>, op: Op, request: Bytes) -> Result<Response<Me
     }))
 }
 
-/// Does what was asked.
+/// Does the work of the call.
 async fn work(shared: &Arc<Shared>, op: Op, request: Bytes) -> Result<Answer, Status> {
     match op {
         Op::Version => node::version(shared),
@@ -137,7 +137,7 @@ pub(super) fn unimplemented(op: Op) -> Status {
     Status::unimplemented(format!("method {op} not implemented"))
 }
 
-/// grpc-go's words for a method, or a service, that it never heard of.
+/// grpc-go's message for an unknown method or service.
 fn unknown(path: &str, speaks_v1: bool) -> Status {
     let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
     Status::unimplemented(match service {
@@ -153,7 +153,7 @@ pub(super) fn decode<M: Message + Default>(request: Bytes) -> Result<M, Status> 
         .map_err(|error| Status::internal(format!("grpc: error unmarshalling request: {error}")))
 }
 
-/// Messages as bytes, untouched.
+/// A codec that leaves messages as bytes.
 struct Raw;
 
 impl Codec for Raw {

@@ -34,7 +34,7 @@ pub(super) fn open(shared: &Shared) -> Result<Answer, Status> {
     }
 }
 
-/// The message of an event, unless it is to be left out.
+/// Returns the message of an event, unless it is to be omitted.
 fn message(faults: &Faults, parcel: &Parcel) -> Option<Bytes> {
     let op = Op::GetContainerEvents;
     let target = Target {

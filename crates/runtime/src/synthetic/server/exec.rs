@@ -1,4 +1,4 @@
-//! `ExecSync`, by script.
+//! `ExecSync`, with scripted results.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use super::shared::Shared;
 use crate::synthetic::op::Op;
 use crate::synthetic::world::World;
 
-/// How large an image is said to be when nobody said.
+/// The size of an image whose size was not specified.
 const PULLED_BYTES: u64 = 32 << 20;
 
 pub(super) fn list(shared: &Shared, request: &v1::ListImagesRequest) -> Result<Answer, Status> {
@@ -24,7 +24,7 @@ pub(super) fn stream(shared: &Shared, request: &v1::StreamImagesRequest) -> Resu
     Ok(Answer::batches(1, &entries, batch))
 }
 
-/// An image that is not there is an answer without an image, not an error.
+/// A missing image is an answer without an image rather than an error.
 pub(super) fn status(shared: &Shared, request: &v1::ImageStatusRequest) -> Result<Answer, Status> {
     let image = shared.look(|world| world.find_image(name(request.image.as_ref())));
     Ok(Answer::of(&v1::ImageStatusResponse { image, ..Default::default() }))

@@ -1,4 +1,4 @@
-//! The socket and its connections, which can be taken away all at once.
+//! The socket and its connections, which can all be closed at once.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::dispatch;
 use super::shared::Shared;
 
-/// A socket that is served. Dropping it ends the connections and removes the socket.
+/// A socket that is being served. Dropping it closes the connections and removes the socket.
 #[derive(Debug)]
 pub(super) struct Listening {
     tasks: Tasks,
@@ -36,12 +36,12 @@ impl Listening {
         Ok(Self { tasks, socket: Some(socket.to_owned()) })
     }
 
-    /// Ends everything and removes the socket.
+    /// Closes everything and removes the socket.
     pub(super) async fn stop(self) {
         self.tasks.end().await;
     }
 
-    /// Ends everything and leaves the socket behind, as a process that is killed does.
+    /// Closes everything and leaves the socket behind, as a killed process does.
     pub(super) async fn abandon(mut self) {
         self.socket = None;
         self.tasks.end().await;
@@ -52,7 +52,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         self.tasks.cancelled.cancel();
         if let Some(socket) = &self.socket {
-            // Somebody else may have removed it with the directory around it.
+            // Somebody else may have removed it together with its directory.
             let _ = std::fs::remove_file(socket);
         }
     }
@@ -62,7 +62,7 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>, tasks: Tasks) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => tasks.spawn(connection(stream, shared.clone(), tasks.clone())),
-            // Out of file descriptors, most likely: others may free some.
+            // Probably out of file descriptors: other tasks may free some.
             Err(_) => tokio::task::yield_now().await,
         }
     }
@@ -74,15 +74,15 @@ async fn connection(stream: UnixStream, shared: Arc<Shared>, tasks: Tasks) {
         async move { Ok::<_, Infallible>(dispatch::answer(shared, request).await) }
     });
     let mut server = http2::Builder::new(tasks);
-    // A client of ours may have many calls in flight, and a hung one must not hold up others here.
+    // A client may have many calls in progress, and a hanging one must not hold up the others.
     server.max_concurrent_streams(None);
-    // As little room as grpc-go has, so that a reader who stalls is felt as early as there.
+    // As small as the buffer of grpc-go, so that a stalled reader has an effect just as early.
     server.max_send_buf_size(64 << 10);
-    // A connection that breaks is the client's business.
+    // A broken connection is the client's problem.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// Everything that runs for one socket, so that it can end together.
+/// All tasks of one socket, so that they can be ended together.
 #[derive(Clone, Debug, Default)]
 struct Tasks {
     running: TaskTracker,

@@ -12,7 +12,7 @@ use crate::synthetic::faults::{Faults, Spoil};
 use crate::synthetic::op::Op;
 use crate::synthetic::target::Target;
 
-/// The field that holds the entries, in every answer with a list.
+/// The field with the entries, in every answer that contains a list.
 const ENTRIES: u32 = 1;
 
 pub(super) fn sandboxes(shared: &Shared, request: &v1::ListPodSandboxRequest) -> Result<Answer, Status> {
@@ -43,7 +43,7 @@ pub(super) fn stream_containers(
     Ok(Answer::batches(ENTRIES, &entries, batch))
 }
 
-/// How many entries a message of a streaming list holds, if the runtime has such lists.
+/// Returns how many entries a message of a streaming list holds, if the runtime has such lists.
 pub(super) fn batch(shared: &Shared, op: Op) -> Result<usize, Status> {
     shared.look(|world| world.quirks().stream_lists).ok_or_else(|| unimplemented(op))
 }

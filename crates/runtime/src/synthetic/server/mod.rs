@@ -33,7 +33,7 @@ use super::world::{Restart, World};
 use listen::Listening;
 use shared::Shared;
 
-/// A synthetic runtime before it serves.
+/// A synthetic runtime that is not serving yet.
 #[derive(Debug)]
 #[must_use = "it does nothing before it serves"]
 pub struct SyntheticRuntime {
@@ -43,39 +43,39 @@ pub struct SyntheticRuntime {
 }
 
 impl SyntheticRuntime {
-    /// A runtime with the manners of this one.
+    /// Creates a runtime that behaves like this one.
     pub fn new(profile: Profile) -> Self {
         Self { quirks: profile.quirks(), seed: 0, population: Population::default() }
     }
 
-    /// With this seed instead of 0.
+    /// Uses this seed instead of 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// With single quirks changed.
+    /// Changes single quirks.
     pub fn quirks(mut self, change: impl FnOnce(&mut Quirks)) -> Self {
         change(&mut self.quirks);
         self
     }
 
-    /// With these pods on the node from the beginning.
+    /// Puts these pods on the node from the beginning.
     pub fn populate(mut self, population: Population) -> Self {
         self.population = population;
         self
     }
 
-    /// With the streaming lists that newer runtimes have, this many entries a message.
+    /// Adds the streaming lists of newer runtimes, with this many entries per message.
     pub fn streaming_lists(self, batch: usize) -> Self {
         self.quirks(|quirks| quirks.stream_lists = Some(batch))
     }
 
-    /// Serves on a unix socket at this path, in tasks of the current tokio runtime, until the handle is stopped
-    /// or dropped. Whatever was at the path before is replaced.
+    /// Serves on a unix socket at this path, in tasks of the current tokio runtime, until the handle is stopped or
+    /// dropped. Whatever was at the path before is replaced.
     ///
     /// # Errors
-    /// If the socket cannot be made.
+    /// If the socket cannot be created.
     pub async fn serve(self, socket: impl AsRef<Path>) -> io::Result<Handle> {
         let mut world = World::with_quirks(self.quirks, self.seed);
         world.populate(self.population);
@@ -87,7 +87,7 @@ impl SyntheticRuntime {
     }
 }
 
-/// A synthetic runtime that serves. It stops when this is dropped.
+/// A synthetic runtime that is serving. Dropping it stops the runtime.
 pub struct Handle {
     shared: Arc<Shared>,
     events: Events,
@@ -97,49 +97,50 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where it listens.
+    /// The path of the socket it listens on.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Its address as runtime endpoints are written: `unix://` and the path.
+    /// Its address in the form of runtime endpoints: `unix://` and the path.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
 
-    /// Looks at the world or changes it. No call is answered meanwhile, so what is changed together is seen together.
+    /// Reads or changes the world. No call is answered in the meantime, so changes made together become visible
+    /// together.
     pub fn world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
         self.shared.change(change).0
     }
 
-    /// Waits until a condition on the world holds, such as that someone has started a container. It is looked at
+    /// Waits until a condition on the world holds, for instance that a container has been started. It is evaluated
     /// after each change.
     pub async fn until(&self, condition: impl FnMut(&World) -> bool) {
         self.shared.until(condition).await;
     }
 
-    /// Programs faults.
+    /// Returns the faults, to program new ones.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// The calls that were made.
+    /// Returns the record of all calls.
     #[must_use]
     pub fn calls(&self) -> &Calls {
         &self.shared.calls
     }
 
-    /// The event streams, and faults of events.
+    /// Returns the event streams, whose events can also be tampered with.
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Goes down as if killed: every connection breaks, and the socket is left behind with nobody listening. The
-    /// world goes on, but nobody announces what happens in it.
+    /// Goes down as if killed: every connection breaks, and the socket is left behind with nobody listening. The world
+    /// continues, but nobody announces what happens in it.
     pub async fn go_down(&self) {
         let listening = self.listening.lock().take();
         if let Some(listening) = listening {
@@ -152,7 +153,7 @@ impl Handle {
     /// Comes up again, with a new socket.
     ///
     /// # Errors
-    /// If the socket cannot be made.
+    /// If the socket cannot be created.
     pub async fn come_up(&self, how: Restart) -> io::Result<()> {
         self.shared.change(|world| {
             world.restart(&how);
@@ -173,13 +174,13 @@ impl Handle {
     /// Goes down and comes up again.
     ///
     /// # Errors
-    /// If the socket cannot be made.
+    /// If the socket cannot be created.
     pub async fn restart(&self, how: Restart) -> io::Result<()> {
         self.go_down().await;
         self.come_up(how).await
     }
 
-    /// Ends every connection and removes the socket.
+    /// Closes every connection and removes the socket.
     pub async fn stop(self) {
         let listening = self.listening.lock().take();
         if let Some(listening) = listening {

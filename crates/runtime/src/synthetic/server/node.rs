@@ -51,7 +51,7 @@ pub(super) fn config(shared: &Shared) -> Result<Answer, Status> {
     }))
 }
 
-/// The pod network is none of our business; runtimes with CNI take the call and do nothing.
+/// The pod network does not exist here; runtimes with CNI accept the call and do nothing either.
 pub(super) fn update_config() -> Result<Answer, Status> {
     Ok(Answer::of(&v1::UpdateRuntimeConfigResponse {}))
 }

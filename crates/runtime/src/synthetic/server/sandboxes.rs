@@ -1,4 +1,4 @@
-//! Calls that make, stop and remove sandboxes.
+//! Calls that create, stop and remove sandboxes.
 
 use prost::Message;
 use rubelet_cri::v1;
@@ -16,7 +16,7 @@ pub(super) async fn run(shared: &Shared, request: v1::RunPodSandboxRequest) -> R
     Ok(Answer::Made(message.into(), id))
 }
 
-/// The events of what stops are sent by others than the caller, who does not wait for them.
+/// The events about what stops are sent independently of the caller, who does not wait for them.
 pub(super) fn stop(shared: &Shared, request: &v1::StopPodSandboxRequest) -> Result<Answer, Status> {
     let (result, _) = shared.change(|world| {
         let found = world.sandbox_if_any(&request.pod_sandbox_id)?;
@@ -41,7 +41,7 @@ pub(super) async fn remove(shared: &Shared, request: &v1::RemovePodSandboxReques
         })
         .await?;
     if let Some(id) = id {
-        // Whoever has heard of the removal may look now, and see the sandbox still there.
+        // A client that has received the announcement may look now, and finds the sandbox still there.
         tokio::task::yield_now().await;
         shared
             .try_change(|world| {
@@ -62,7 +62,7 @@ pub(super) fn update_resources(
 ) -> Result<Answer, Status> {
     let id = &request.pod_sandbox_id;
     shared.look(|world| {
-        // As old as `RuntimeConfig`, or younger.
+        // This call is as old as `RuntimeConfig`, or younger.
         if !world.quirks().has_runtime_config {
             return Err(unimplemented(Op::UpdatePodSandboxResources));
         }

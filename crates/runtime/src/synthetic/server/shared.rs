@@ -1,4 +1,4 @@
-//! What all connections share, and the one way to change the world.
+//! The state shared by all connections, and the only way to change the world.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct Shared {
     pub(super) faults: Faults,
     pub(super) calls: Calls,
     pub(super) bus: Arc<Bus>,
-    /// Counts looks at the world that may have changed it, for those who wait for a change.
+    /// Incremented by every access that may have changed the world, for those who wait for a change.
     version: watch::Sender<u64>,
 }
 
@@ -32,13 +32,13 @@ impl Shared {
         }
     }
 
-    /// Looks at the world.
+    /// Accesses the world without sending events.
     pub(super) fn look<T>(&self, look: impl FnOnce(&mut World) -> T) -> T {
         look(&mut self.world.lock())
     }
 
-    /// Changes the world and sends the events of it, in the order of changes. Whoever answers a call must
-    /// then wait as the runtime does: [`Bus::accepted`].
+    /// Changes the world and sends the resulting events, in the order of the changes. Code that answers a call must
+    /// then wait as the runtime does: see [`Bus::accepted`].
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> (T, Ticket) {
         let mut world = self.world.lock();
         let result = change(&mut world);
@@ -48,7 +48,7 @@ impl Shared {
         (result, ticket)
     }
 
-    /// Changes the world if the call may, and waits until the events of it are taken.
+    /// Changes the world if the call is allowed to, and waits until its events have been accepted.
     pub(super) async fn try_change<T>(
         &self,
         change: impl FnOnce(&mut World) -> Result<T, Status>,
@@ -59,7 +59,7 @@ impl Shared {
         Ok(result)
     }
 
-    /// Waits until a condition on the world holds. It is looked at after each change.
+    /// Waits until a condition on the world holds. It is evaluated after each change.
     pub(super) async fn until(&self, mut condition: impl FnMut(&World) -> bool) {
         let mut version = self.version.subscribe();
         loop {

@@ -1,4 +1,4 @@
-//! Stats: who is there. There is no process, so what it uses is not told.
+//! Stats: only what exists. There are no processes, so no usage is reported.
 
 use rubelet_cri::v1;
 use tonic::Status;

@@ -1,4 +1,4 @@
-//! Whom a request is about.
+//! The target of a request.
 
 use bytes::Bytes;
 use rubelet_cri::v1;
@@ -10,7 +10,7 @@ use crate::synthetic::op::Op;
 use crate::synthetic::target::Target;
 use crate::synthetic::world::World;
 
-/// Whom a request is about. One that cannot be decoded is about nobody; its work will say so.
+/// Determines the target of a request. A request that cannot be decoded has none; its work will report the error.
 pub(super) fn of(shared: &Shared, op: Op, request: Bytes) -> Target {
     shared.look(|world| find(world, op, request)).unwrap_or(Target::NODE)
 }

@@ -1,4 +1,4 @@
-//! How containers that are started by a call behave, as a test scripts it.
+//! The scripted behaviour of containers that are started by a call.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use super::change::Exit;
 use super::{Container, World};
 
-/// How a container behaves. By default it starts, runs until it is told to stop, and stops at once with code 143.
+/// The behaviour of a container. By default it starts, runs until it is asked to stop, and then exits at once with code
+/// 143.
 #[derive(Clone, Debug, Default)]
 pub struct Behavior {
     pub(crate) start: OnStart,
     pub(crate) stop: OnStop,
 }
 
-/// What `StartContainer` leads to.
+/// The result of `StartContainer`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OnStart {
     /// It runs.
@@ -21,18 +22,18 @@ pub enum OnStart {
     Run,
     /// The call fails with this text.
     Fail(String),
-    /// It is over before anyone could look.
+    /// It exits before anyone could look.
     ExitAtOnce(Exit),
-    /// It runs for so long, in tokio's time.
+    /// It runs for this long, in tokio's time.
     ExitAfter(Duration, Exit),
 }
 
-/// What the stop signal leads to.
+/// The reaction to the stop signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnStop {
-    /// It ends after so long, in tokio's time.
+    /// It exits after this long, in tokio's time.
     Exit(Duration, Exit),
-    /// Nothing: only a kill ends it.
+    /// It ignores the signal: only a kill ends it.
     Ignore,
 }
 
@@ -43,14 +44,14 @@ impl Default for OnStop {
 }
 
 impl Behavior {
-    /// With this outcome of a start.
+    /// Sets the result of a start.
     #[must_use]
     pub fn on_start(mut self, start: OnStart) -> Self {
         self.start = start;
         self
     }
 
-    /// With this reaction to the stop signal.
+    /// Sets the reaction to the stop signal.
     #[must_use]
     pub fn on_stop(mut self, stop: OnStop) -> Self {
         self.stop = stop;
@@ -58,7 +59,7 @@ impl Behavior {
     }
 }
 
-/// What a command in a container does.
+/// The result of a command in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecResult {
     /// What it writes to stdout.
@@ -78,14 +79,14 @@ impl ExecResult {
         Self { exit_code, ..Self::default() }
     }
 
-    /// With this on stdout.
+    /// Sets its output on stdout.
     #[must_use]
     pub fn stdout(mut self, stdout: impl Into<Vec<u8>>) -> Self {
         self.stdout = stdout.into();
         self
     }
 
-    /// Taking so long.
+    /// Sets how long it takes.
     #[must_use]
     pub fn takes(mut self, takes: Duration) -> Self {
         self.takes = takes;
@@ -93,7 +94,7 @@ impl ExecResult {
     }
 }
 
-/// What was scripted. Containers are named `pod/container`, or `container` for that one of every pod.
+/// All scripts. Containers are named `pod/container`, or `container` for the one of that name in every pod.
 #[derive(Debug, Default)]
 pub(super) struct Scripts {
     behaviors: HashMap<String, Behavior>,
@@ -101,14 +102,14 @@ pub(super) struct Scripts {
 }
 
 impl World {
-    /// Scripts the behaviour of containers that calls start: of `container` in every pod, or of
-    /// `pod/container`, which goes before.
+    /// Scripts the behaviour of containers that are started by calls: of `container` in every pod, or of
+    /// `pod/container`, which takes precedence.
     pub fn behave(&mut self, container: impl Into<String>, behavior: Behavior) {
         self.scripts.behaviors.insert(container.into(), behavior);
     }
 
-    /// Scripts what `ExecSync` in a container gives, call by call; the last result is for all calls after it.
-    /// Containers are named as in [`World::behave`]. Without a script every command succeeds silently.
+    /// Scripts the results of `ExecSync` in a container, call by call; the last one applies to all further calls.
+    /// Containers are named as in [`World::behave`]. Without a script, every command succeeds silently.
     pub fn on_exec(&mut self, container: impl Into<String>, results: impl IntoIterator<Item = ExecResult>) {
         self.scripts.execs.insert(container.into(), results.into_iter().collect());
     }

@@ -1,4 +1,4 @@
-//! What happened, in order: the truth that an observer is measured against.
+//! The history of what happened: the truth against which an observer is measured.
 
 use rubelet_model::{ContainerId, PodUid, SandboxId};
 
@@ -10,67 +10,67 @@ use super::event::EventKind;
 pub struct Change {
     /// The pod it happened to.
     pub pod: PodUid,
-    /// The sandbox it happened to, or to one of whose containers.
+    /// The sandbox it happened to, or the sandbox of the container it happened to.
     pub sandbox: SandboxId,
     /// The container it happened to; `None` if it was the sandbox itself.
     pub container: Option<ContainerId>,
     /// What happened.
     pub what: What,
-    /// By the world's wall clock.
+    /// When it happened, by the world's wall clock.
     pub at: i64,
-    /// The events that the played runtime sends about it, in order. Empty when it keeps quiet.
+    /// The events that the simulated runtime sends about it, in order. Empty if it sends none.
     pub announced: Vec<EventKind>,
 }
 
 /// What can happen to a sandbox or a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
-    /// It was made. A sandbox is ready from then on.
+    /// It was created. A sandbox is ready from then on.
     Created,
-    /// It began to run.
+    /// It started running.
     Started,
-    /// It ended, or a sandbox is not ready any more.
+    /// It exited, or a sandbox is no longer ready.
     Stopped,
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// The runtime lost track of it.
     Unknown,
-    /// The same state, but the status tells something else than before.
+    /// The state is the same, but the status has changed otherwise.
     Altered,
 }
 
-/// How a container ends.
+/// How a container exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The exit code.
     pub code: i32,
-    /// The runtime's word for it; empty for `Completed` or `Error`, by the code.
+    /// The runtime's reason; if empty, `Completed` or `Error`, depending on the code.
     pub reason: String,
-    /// What the runtime has to say on top.
+    /// The runtime's additional message.
     pub message: String,
 }
 
 impl Exit {
-    /// An end with this code.
+    /// An exit with this code.
     #[must_use]
     pub fn code(code: i32) -> Self {
         Self { code, reason: String::new(), message: String::new() }
     }
 
-    /// Killed by the kernel for want of memory.
+    /// A kill by the kernel because memory ran out.
     #[must_use]
     pub fn oom() -> Self {
         Self::code(137).reason("OOMKilled")
     }
 
-    /// With this reason.
+    /// Sets the reason.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
         self
     }
 
-    /// With this message.
+    /// Sets the message.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
@@ -85,7 +85,7 @@ impl From<i32> for Exit {
 }
 
 impl World {
-    /// Writes down a change of a container that is (still) there.
+    /// Records a change of a container that (still) exists.
     pub(super) fn note_container(&mut self, id: &ContainerId, what: What, announced: Vec<EventKind>) {
         if self.quiet {
             return;
@@ -94,7 +94,7 @@ impl World {
         self.note(sandbox, Some(id.clone()), what, announced);
     }
 
-    /// Writes down a change of a sandbox that is (still) there.
+    /// Records a change of a sandbox that (still) exists.
     pub(super) fn note_sandbox(&mut self, id: &SandboxId, what: What, announced: Vec<EventKind>) {
         if self.quiet {
             return;

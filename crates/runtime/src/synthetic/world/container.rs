@@ -19,15 +19,15 @@ pub struct Container {
     pub(super) exit_code: i32,
     pub(super) reason: String,
     pub(super) message: String,
-    /// Its log file; the sandbox's log directory is part of it.
+    /// Its log file, including the sandbox's log directory.
     pub(super) log_path: String,
-    /// The process that it is said to run as; 0 for none.
+    /// The process that it claims to run as; 0 for none.
     pub(super) pid: u32,
-    /// Whether it was told to stop; that is done once.
+    /// Whether it has been asked to stop, which happens only once.
     pub(super) signalled: bool,
-    /// Whether whoever asked for it got the answer.
+    /// Whether its creator has received the answer.
     pub(super) claimed: bool,
-    /// Its entry in a list, encoded; empty after a change until someone lists.
+    /// Its encoded list entry; empty after a change until the next list.
     pub(super) entry: OnceCell<Bytes>,
 }
 
@@ -70,7 +70,7 @@ impl Container {
         &self.sandbox
     }
 
-    /// What it was made from.
+    /// The configuration it was created from.
     #[must_use]
     pub fn config(&self) -> &v1::ContainerConfig {
         &self.config
@@ -82,13 +82,13 @@ impl Container {
         self.config.metadata.as_ref().map_or("", |metadata| &metadata.name)
     }
 
-    /// How many containers of its name the pod had before it.
+    /// How many containers of the same name the pod had before it.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.config.metadata.as_ref().map_or(0, |metadata| metadata.attempt)
     }
 
-    /// When it was made, by the world's wall clock, in nanoseconds since 1970.
+    /// When it was created, by the world's wall clock, in nanoseconds since 1970.
     #[must_use]
     pub fn created_at(&self) -> i64 {
         self.created_at
@@ -100,22 +100,22 @@ impl Container {
         self.state
     }
 
-    /// Its exit code; 0 before it exited.
+    /// Its exit code; 0 until it exits.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         self.exit_code
     }
 
-    /// The process that a verbose status tells; 0 before it started. By default it is one that no kernel gives out.
+    /// The process that a verbose status reports; 0 before it started. By default it is an id that no kernel assigns.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Why it is in this state, as a status call tells it.
+    /// Why it is in this state, as reported by a status call.
     #[must_use]
     pub fn reason(&self) -> &str {
-        // Runtimes fill an empty reason when they are asked, not when the container exits.
+        // Runtimes fill in an empty reason when asked, rather than when the container exits.
         match self.state {
             ContainerState::Exited if self.reason.is_empty() && self.exit_code == 0 => "Completed",
             ContainerState::Exited if self.reason.is_empty() => "Error",

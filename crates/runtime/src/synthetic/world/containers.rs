@@ -10,7 +10,7 @@ use super::kubelet::ContainerSpec;
 use super::{Container, World};
 
 impl World {
-    /// A new container in a sandbox, not started yet. Its attempt is the next one of that name in the pod.
+    /// Creates a container in a sandbox without starting it. Its attempt is the next one for that name in the pod.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -30,7 +30,7 @@ impl World {
         self.insert_container(sandbox, config)
     }
 
-    /// A new container from the configuration of a request, in a sandbox that exists.
+    /// Creates a container from the configuration in a request, in a sandbox that exists.
     pub(crate) fn insert_container(
         &mut self,
         sandbox: &SandboxId,
@@ -75,8 +75,8 @@ impl World {
         self.note_container(id, What::Started, vec![EventKind::Started]);
     }
 
-    /// Starts a container that is over at once. By the seed its STOPPED may come before its STARTED, and both
-    /// show it as exited.
+    /// Starts a container that exits immediately. Depending on the seed, its STOPPED may come before its STARTED, and
+    /// both show it as exited.
     ///
     /// # Panics
     /// If there is no such container, or if it was started before.
@@ -96,7 +96,8 @@ impl World {
         }
     }
 
-    /// The start of a container fails: it has exited, or is gone, as the played runtime does it. No event tells.
+    /// Makes the start of a container fail: afterwards it has exited or is removed, as in the simulated runtime. No
+    /// event is sent.
     ///
     /// # Panics
     /// If there is no such container, or if it was started before.
@@ -113,7 +114,8 @@ impl World {
         }
     }
 
-    /// A container ends, with a code or an [`Exit`]. It was running, or the runtime had lost track of it.
+    /// Makes a container exit, with a code or an [`Exit`]. It must be running, or the runtime must have lost track of
+    /// it.
     ///
     /// # Panics
     /// If there is no such container, or if it is not running.
@@ -130,7 +132,7 @@ impl World {
         self.note_container(id, What::Stopped, vec![EventKind::Stopped]);
     }
 
-    /// The kernel kills a container for want of memory.
+    /// Makes the kernel kill a container because memory ran out.
     ///
     /// # Panics
     /// If there is no such container, or if it is not running.
@@ -139,8 +141,8 @@ impl World {
         self.exit(id, Exit::oom());
     }
 
-    /// The runtime thinks again about how a container ended: an OOM kill found late, a spurious code
-    /// corrected. No event tells.
+    /// Makes the runtime revise how a container exited: an OOM kill detected late, or a spurious code corrected. No
+    /// event is sent.
     ///
     /// # Panics
     /// If there is no such container.
@@ -156,7 +158,7 @@ impl World {
         self.note_container(id, What::Altered, Vec::new());
     }
 
-    /// Removes a container; one that runs is killed first.
+    /// Removes a container; a running one is killed first.
     ///
     /// # Panics
     /// If there is no such container.
@@ -172,7 +174,7 @@ impl World {
         self.announce_container(EventKind::Deleted, id, &sandbox);
     }
 
-    /// A container is gone and no event tells, whatever it did: a record that the runtime lost.
+    /// Removes a container without an event, whatever it was doing: a record that the runtime lost.
     ///
     /// # Panics
     /// If there is no such container.
@@ -184,7 +186,7 @@ impl World {
         self.drop_container(id);
     }
 
-    /// The runtime loses track of a container. No event tells.
+    /// Makes the runtime lose track of a container. No event is sent.
     ///
     /// # Panics
     /// If there is no such container.
@@ -193,7 +195,7 @@ impl World {
         self.force_state(id, ContainerState::Unknown);
     }
 
-    /// Makes a container say that it runs as this process. No event tells.
+    /// Makes a container claim to run as this process. No event is sent.
     ///
     /// # Panics
     /// If there is no such container.
@@ -204,7 +206,7 @@ impl World {
         self.note_container(id, What::Altered, Vec::new());
     }
 
-    /// Puts a container in a state, just so; its times, code and reason stay as they are. No event tells.
+    /// Forces a container into a state; its times, code and reason stay as they are. No event is sent.
     ///
     /// # Panics
     /// If there is no such container.
@@ -221,7 +223,7 @@ impl World {
         self.note_container(id, what, Vec::new());
     }
 
-    /// What is listed about a container is not as before.
+    /// Discards the encoded list entry of a container because it has changed.
     pub(super) fn touch_container(&mut self, id: &ContainerId) {
         self.tick();
         self.change_container(id, |_| ());
@@ -232,7 +234,7 @@ impl World {
     fn set_started(&mut self, id: &ContainerId) {
         self.expect_created(id);
         let now = self.tick();
-        // Above the largest that Linux gives out, so that nobody who looks finds a process of this machine.
+        // Above the largest id that Linux assigns, so that nobody who looks it up finds a process of this machine.
         self.pids_made += 1;
         let pid = (1 << 22) + self.pids_made;
         self.change_container(id, |container| {

@@ -1,4 +1,4 @@
-//! Container events as the played runtime makes them: which change sends which, and what they say.
+//! Container events of the simulated runtime: which change sends which event, and with what content.
 
 use rubelet_cri::v1;
 use rubelet_model::{ContainerId, PodUid, SandboxId};
@@ -7,7 +7,7 @@ use super::super::profile::{EventContainers, EventSupport};
 use super::World;
 use super::kubelet::POD_UID_LABEL;
 
-/// Go's zero time in nanoseconds since 1970, after overflow.
+/// Go's zero time in nanoseconds since 1970, after an overflow.
 pub(super) const YEAR_1754: i64 = -6_795_364_578_871_345_152;
 
 /// The four types of container events.
@@ -34,30 +34,30 @@ impl From<EventKind> for v1::ContainerEventType {
     }
 }
 
-/// An event on its way to whoever reads the stream.
+/// An event on its way to the readers of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriEvent {
     /// Its number in this world, from 1 without gaps.
     pub number: u64,
     /// Its type.
     pub kind: EventKind,
-    /// The pod it is about, also when the message does not tell.
+    /// The pod it is about, even if the message does not say so.
     pub pod: PodUid,
-    /// The sandbox it is about, or whose container it is about.
+    /// The sandbox it is about, or the sandbox of the container it is about.
     pub sandbox: SandboxId,
-    /// The container it is about; `None` for the sandbox itself.
+    /// The container it is about; `None` if it is about the sandbox itself.
     pub container: Option<ContainerId>,
-    /// The message as it is sent.
+    /// The message as sent.
     pub message: v1::ContainerEventResponse,
 }
 
 impl World {
-    /// Announces something about a container that belongs to this sandbox, with statuses as of now.
+    /// Announces something about a container of this sandbox, with the statuses as of now.
     pub(super) fn announce_container(&mut self, kind: EventKind, id: &ContainerId, sandbox: &SandboxId) {
         self.announce(kind, sandbox, Some(id.clone()), |_| ());
     }
 
-    /// Announces something about a sandbox; `adapt` may put in what this runtime gets wrong.
+    /// Announces something about a sandbox; `adapt` may add what this runtime gets wrong.
     pub(super) fn announce_sandbox(
         &mut self,
         kind: EventKind,
@@ -67,7 +67,7 @@ impl World {
         self.announce(kind, id, None, adapt);
     }
 
-    /// Whether nobody makes events now.
+    /// Returns whether no events are produced at present.
     pub(super) fn is_mute(&self) -> bool {
         self.down || !matches!(self.quirks.events, EventSupport::Stream(_))
     }

@@ -1,4 +1,4 @@
-//! Ids as runtimes give them out (64 hex digits), UIDs as an API server does, and short ids.
+//! Ids in the form that runtimes assign (64 hex digits), UIDs in the form of an API server, and short ids.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tonic::Status;
 use super::World;
 
 impl World {
-    /// A new 64-digit id.
+    /// Makes a new 64-digit id.
     pub(super) fn new_id(&mut self) -> String {
         self.ids_made += 1;
         let mut bytes = [0; 32];
@@ -17,12 +17,12 @@ impl World {
         hex(&bytes)
     }
 
-    /// A new UID of a pod.
+    /// Makes a new pod UID.
     pub(super) fn new_uid(&mut self) -> String {
         self.ids_made += 1;
         let mut bytes = [0; 16];
         self.seed.rng("uid", "", self.ids_made).fill(&mut bytes);
-        // Version 4, variant 1, as every API server gives out.
+        // Version 4, variant 1, as assigned by every API server.
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         let text = hex(&bytes);
@@ -36,19 +36,19 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0x0f)]).collect()
 }
 
-/// Why an id leads nowhere.
+/// The reason why an id refers to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSuch {
-    /// Nothing begins like this.
+    /// No id begins like this.
     NotFound,
-    /// More than one thing begins like this.
+    /// Several ids begin like this.
     Ambiguous,
     /// No id was given.
     Empty,
 }
 
 impl NoSuch {
-    /// The error of a call, in the words of runtimes that index ids by prefix.
+    /// Returns the error of a call, in the wording of runtimes that index ids by prefix.
     pub(crate) fn into_status(self, what: &str, id: &str) -> Status {
         let text = |why: &str| format!("an error occurred when try to find {what} {id:?}: {why}");
         match self {
@@ -61,7 +61,7 @@ impl NoSuch {
     }
 }
 
-/// The one entry whose id is this text or begins with it.
+/// Finds the one entry whose id equals this text or begins with it.
 pub(super) fn by_prefix<'a, K, V>(map: &'a BTreeMap<K, V>, prefix: &str) -> Result<&'a V, NoSuch>
 where
     K: Ord + Borrow<str>,
@@ -74,7 +74,7 @@ where
         .take_while(|(id, _)| (*id).borrow().starts_with(prefix));
     match (found.next(), found.next()) {
         (None, _) => Err(NoSuch::NotFound),
-        // A full id is never ambiguous, even if another one continues it.
+        // A full id is never ambiguous, even if another one begins with it.
         (Some((id, value)), second) if second.is_none() || id.borrow() == prefix => Ok(value),
         (Some(_), _) => Err(NoSuch::Ambiguous),
     }

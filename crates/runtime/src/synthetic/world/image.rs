@@ -12,7 +12,7 @@ use super::status::image_id;
 pub(super) struct Images(BTreeMap<String, u64>);
 
 impl World {
-    /// Puts an image on the node; returns its id.
+    /// Puts an image on the node, and returns its id.
     pub fn add_image(&mut self, name: impl Into<String>, size: u64) -> String {
         let name = name.into();
         let id = image_id(&name);
@@ -20,12 +20,12 @@ impl World {
         id
     }
 
-    /// Takes an image, by name or id, off the node. Containers made from it stay.
+    /// Removes an image from the node, by name or id. Containers made from it stay.
     pub fn remove_image(&mut self, name: &str) {
         self.images.0.retain(|known, _| known != name && image_id(known) != name);
     }
 
-    /// An image by name or id.
+    /// Finds an image by name or id.
     pub(crate) fn find_image(&self, name: &str) -> Option<v1::Image> {
         if let Some((known, size)) = self.images.0.get_key_value(name) {
             return Some(image(known, *size));
@@ -34,12 +34,12 @@ impl World {
         Some(image(by_id.0, *by_id.1))
     }
 
-    /// All images, by name.
+    /// Returns all images, by name.
     pub(crate) fn images(&self) -> impl Iterator<Item = v1::Image> {
         self.images.0.iter().map(|(name, size)| image(name, *size))
     }
 
-    /// Bytes that all images take.
+    /// Returns the size of all images in bytes.
     pub(crate) fn image_bytes(&self) -> u64 {
         self.images.0.values().sum()
     }

@@ -1,7 +1,7 @@
-//! Objects by the label of their pod's UID: what agents filter by most.
+//! An index of objects by the label with their pod's UID, which is what agents filter by most.
 //!
-//! Real runtimes scan everything for it. A test server that did would make every experiment with
-//! many pods an experiment with the server.
+//! Real runtimes scan everything for this. If a test server did, every experiment with many pods would measure the
+//! server.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,7 +36,7 @@ impl<I: Ord> LabelIndex<I> {
         }
     }
 
-    /// The candidates for a selector, if this index narrows them down.
+    /// Returns the candidates for a selector, if this index narrows them down.
     pub(super) fn narrow(
         &self,
         selector: &HashMap<String, String>,

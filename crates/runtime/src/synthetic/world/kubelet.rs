@@ -1,6 +1,7 @@
-//! Pods and containers as a kubelet asks a runtime for them: the labels, annotations, names and paths that it writes.
+//! Pods and containers as a kubelet requests them from a runtime: the labels, annotations, names and paths that it
+//! writes.
 //!
-//! What is listed must weigh on the wire what it weighs on a real node, else benchmarks lie.
+//! Lists must have the same size on the wire as on a real node, or benchmarks would be wrong.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ pub(crate) const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 pub(crate) const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
 pub(super) const CONTAINER_NAME_LABEL: &str = "io.kubernetes.container.name";
 
-/// A pod to be made.
+/// The specification of a new pod.
 #[derive(Clone, Debug)]
 pub struct PodSpec {
     pub(super) namespace: String,
@@ -26,7 +27,7 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// A pod as a kubelet makes it, still without containers.
+    /// A pod as a kubelet creates it, without containers so far.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -40,47 +41,47 @@ impl PodSpec {
         }
     }
 
-    /// A pod made by hand, as with `crictl runp`: a name, but no UID and no labels.
+    /// A pod created by hand, as with `crictl runp`: with a name, but without UID and labels.
     pub fn by_hand(name: impl Into<String>) -> Self {
         Self { by_hand: true, ..Self::new("", name) }
     }
 
-    /// With this UID instead of a random one.
+    /// Sets the UID, which is otherwise random.
     #[must_use]
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = Some(uid.into());
         self
     }
 
-    /// With one more container, running unless its spec says otherwise.
+    /// Adds a container, which runs unless its spec says otherwise.
     #[must_use]
     pub fn container(mut self, container: impl Into<ContainerSpec>) -> Self {
         self.containers.push(container.into());
         self
     }
 
-    /// With one more label.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// With one more annotation.
+    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.annotations.insert(key.into(), value.into());
         self
     }
 
-    /// On the host's network: without addresses of its own.
+    /// Puts the pod on the host's network, without addresses of its own.
     #[must_use]
     pub fn host_network(mut self) -> Self {
         self.host_network = true;
         self
     }
 
-    /// The configuration that the kubelet would send.
+    /// Returns the configuration that the kubelet would send.
     pub(super) fn config(&self, uid: &str, attempt: u32) -> v1::PodSandboxConfig {
         let mut config = v1::PodSandboxConfig {
             metadata: Some(v1::PodSandboxMetadata {
@@ -127,7 +128,7 @@ impl PodSpec {
 }
 
 impl From<&str> for PodSpec {
-    /// `namespace/name`, or a name in the namespace `default`.
+    /// Parses `namespace/name`, or a name in the namespace `default`.
     fn from(text: &str) -> Self {
         let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
         Self::new(namespace, name)
@@ -140,7 +141,7 @@ impl From<&String> for PodSpec {
     }
 }
 
-/// A container to be made.
+/// The specification of a new container.
 #[derive(Clone, Debug)]
 pub struct ContainerSpec {
     pub(super) name: String,
@@ -153,7 +154,7 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// A container of this name.
+    /// A container with this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -166,40 +167,40 @@ impl ContainerSpec {
         }
     }
 
-    /// A container made by hand, as with `crictl create`: without labels, whatever its pod has.
+    /// A container created by hand, as with `crictl create`: without labels, whatever its pod has.
     pub fn by_hand(name: impl Into<String>) -> Self {
         Self { by_hand: true, ..Self::new(name) }
     }
 
-    /// With this image.
+    /// Sets the image.
     #[must_use]
     pub fn image(mut self, image: impl Into<String>) -> Self {
         self.image = image.into();
         self
     }
 
-    /// With this attempt instead of the next one.
+    /// Sets the attempt, which is otherwise the next one.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.attempt = Some(attempt);
         self
     }
 
-    /// With one more annotation.
+    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.annotations.insert(key.into(), value.into());
         self
     }
 
-    /// Made with its pod, but not started.
+    /// Makes it created with its pod, but not started.
     #[must_use]
     pub fn created(mut self) -> Self {
         self.state = ContainerState::Created;
         self
     }
 
-    /// Made with its pod, started, and over.
+    /// Makes it created with its pod, started, and exited.
     #[must_use]
     pub fn exited(mut self, code: i32) -> Self {
         self.state = ContainerState::Exited;
@@ -207,7 +208,7 @@ impl ContainerSpec {
         self
     }
 
-    /// The configuration that the kubelet would send for a container of this sandbox.
+    /// Returns the configuration that the kubelet would send for a container in this sandbox.
     pub(super) fn config(&self, pod: &v1::PodSandboxConfig, attempt: u32) -> v1::ContainerConfig {
         let mut config = v1::ContainerConfig {
             metadata: Some(v1::ContainerMetadata { name: self.name.clone(), attempt }),
@@ -269,7 +270,7 @@ impl From<String> for ContainerSpec {
     }
 }
 
-/// A hash of the spec as the kubelet would spell it: 32 bits, hexadecimal, without leading zeros.
+/// Returns a hash of the spec in the kubelet's notation: 32 bits, hexadecimal, without leading zeros.
 fn spec_hash(name: &str, image: &str) -> String {
     let hash = name
         .bytes()

@@ -1,4 +1,4 @@
-//! What list calls answer: filters as runtimes apply them, entries encoded once, in an order that means nothing.
+//! Answers of list calls: filters as runtimes apply them, entries encoded once, in a meaningless order.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::id::by_prefix;
 use super::status::{image_id, wire_container_state, wire_sandbox_state};
 use super::{Container, Sandbox, World};
 
-/// An entry of a list: whom it is about, and its encoded form.
+/// An entry of a list: its target, and its encoded form.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed<'a, T> {
     pub(crate) about: &'a T,
@@ -18,7 +18,7 @@ pub(crate) struct Listed<'a, T> {
 }
 
 impl World {
-    /// The sandboxes that pass a filter, in a new random order.
+    /// Returns the sandboxes that pass a filter, in a new random order.
     pub(crate) fn list_sandboxes(
         &mut self,
         filter: Option<&v1::PodSandboxFilter>,
@@ -27,7 +27,7 @@ impl World {
         let left_out = self.sandboxes_left_out();
         let default = v1::PodSandboxFilter::default();
         let filter = filter.unwrap_or(&default);
-        // A short id is completed if it can be; one that means several things means nothing here.
+        // A short id is completed if possible; an ambiguous one matches nothing here.
         let by_id = (!filter.id.is_empty()).then(|| by_prefix(&self.sandboxes, &filter.id).ok());
         let mut found: Vec<&Sandbox> = match (by_id, self.sandbox_labels.narrow(&filter.label_selector)) {
             (Some(one), _) => one.into_iter().collect(),
@@ -42,7 +42,7 @@ impl World {
         shuffled(found, order, |sandbox| sandbox.entry.get_or_init(|| encode_sandbox(sandbox)).clone())
     }
 
-    /// The containers that pass a filter, in a new random order.
+    /// Returns the containers that pass a filter, in a new random order.
     pub(crate) fn list_containers(
         &mut self,
         filter: Option<&v1::ContainerFilter>,

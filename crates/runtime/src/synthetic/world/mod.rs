@@ -1,9 +1,9 @@
 //! The virtual node: sandboxes and containers with states, and nothing behind them.
 //!
 //! [`World`] is a plain value. A test changes it with one-liners ([`World::add_pod`], [`World::exit`],
-//! [`World::remove`], …), a server answers calls from it. Each change moves the world's own wall clock a little,
-//! records what happened in [`World::history`], and produces the container events that the
-//! played runtime would send ([`World::take_events`]).
+//! [`World::remove`], …), and a server answers calls from it. Each change moves the world's own wall clock a little, is
+//! recorded in [`World::history`], and produces the container events that the simulated runtime would send
+//! ([`World::take_events`]).
 //!
 //! ```
 //! use rubelet_runtime::synthetic::{ContainerState, Profile, World};
@@ -56,7 +56,7 @@ use restart::Hidden;
 pub use change::{Change, Exit, What};
 pub(crate) use kubelet::{POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
 
-/// 2026-01-01T00:00:00Z: where the world's clock starts.
+/// 2026-01-01T00:00:00Z, where the world's clock starts.
 const EPOCH: i64 = 1_767_225_600_000_000_000;
 /// How far one change moves the clock, so that no two changes have the same time.
 const TICK: i64 = 1_000_000;
@@ -66,17 +66,17 @@ const TICK: i64 = 1_000_000;
 pub struct World {
     quirks: Quirks,
     seed: Seed,
-    /// Wall clock, nanoseconds since 1970. It may be set backwards.
+    /// The wall clock, in nanoseconds since 1970. It may be set back.
     clock: i64,
-    /// Ids given out, so that each is new.
+    /// The number of ids assigned, so that each is new.
     ids_made: u64,
-    /// Sandboxes made, so that each has an address of its own.
+    /// The number of sandboxes created, so that each has an address of its own.
     sandboxes_made: u32,
-    /// Processes that containers are said to run as.
+    /// The number of process ids that containers claim to run as.
     pids_made: u32,
-    /// Random steps taken, so that each is another one.
+    /// The number of random steps taken, so that each is different.
     steps_made: u64,
-    /// Lists answered, so that each has an order of its own.
+    /// The number of lists answered, so that each has an order of its own.
     lists_made: u64,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     containers: BTreeMap<ContainerId, Container>,
@@ -87,9 +87,9 @@ pub struct World {
     history: Vec<Change>,
     events: Vec<CriEvent>,
     events_made: u64,
-    /// Whether changes are announced and recorded.
+    /// Whether changes are neither announced nor recorded.
     quiet: bool,
-    /// Whether the runtime is not there: changes happen, but nobody announces them.
+    /// Whether the runtime is down: changes happen, but nobody announces them.
     down: bool,
     hidden: Hidden,
     scripts: Scripts,
@@ -97,10 +97,10 @@ pub struct World {
     conditions: [Option<String>; 2],
 }
 
-/// What [`World::add_pod`] made.
+/// The result of [`World::add_pod`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPod {
-    /// The pod's key: its UID, or the sandbox's id for a pod made by hand.
+    /// The pod's key: its UID, or the sandbox's id for a pod created by hand.
     pub uid: PodUid,
     /// Its first sandbox.
     pub sandbox: SandboxId,
@@ -109,13 +109,13 @@ pub struct NewPod {
 }
 
 impl World {
-    /// An empty node under this runtime.
+    /// Creates an empty node under this runtime.
     #[must_use]
     pub fn new(profile: Profile, seed: u64) -> Self {
         Self::with_quirks(profile.quirks(), seed)
     }
 
-    /// An empty node under a runtime with these quirks.
+    /// Creates an empty node under a runtime with these quirks.
     #[must_use]
     pub fn with_quirks(quirks: Quirks, seed: u64) -> Self {
         Self {
@@ -144,13 +144,13 @@ impl World {
         }
     }
 
-    /// How the played runtime differs from others.
+    /// Returns how the simulated runtime differs from others.
     #[must_use]
     pub fn quirks(&self) -> &Quirks {
         &self.quirks
     }
 
-    /// Makes changes without events and without history: what was there before anyone looked.
+    /// Makes changes without events and without history, for what was there before anyone looked.
     pub fn quietly<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.quiet, true);
         let result = change(self);
@@ -158,17 +158,17 @@ impl World {
         result
     }
 
-    /// Whether the runtime says that it is ready; if not, why.
+    /// Sets whether the runtime reports itself as ready; if not, why.
     pub fn set_runtime_ready(&mut self, not_ready_because: Option<&str>) {
         self.conditions[0] = not_ready_because.map(str::to_owned);
     }
 
-    /// Whether the runtime says that the pod network is ready; if not, why.
+    /// Sets whether the runtime reports the pod network as ready; if not, why.
     pub fn set_network_ready(&mut self, not_ready_because: Option<&str>) {
         self.conditions[1] = not_ready_because.map(str::to_owned);
     }
 
-    /// Why the runtime, and why the network is not ready.
+    /// Why the runtime and the network, in this order, are not ready.
     pub(crate) fn conditions(&self) -> &[Option<String>; 2] {
         &self.conditions
     }
@@ -179,17 +179,17 @@ impl World {
         self.clock
     }
 
-    /// Moves the wall clock on.
+    /// Advances the wall clock.
     pub fn advance(&mut self, by: Duration) {
         self.clock += i64::try_from(by.as_nanos()).expect("a virtual clock is not moved by centuries");
     }
 
-    /// Sets the wall clock, also backwards, as an administrator or ntpd would.
+    /// Sets the wall clock, possibly back, as an administrator or ntpd would.
     pub fn set_clock(&mut self, unix_nanos: i64) {
         self.clock = unix_nanos;
     }
 
-    /// One change later.
+    /// Advances the clock by one change.
     fn tick(&mut self) -> i64 {
         self.clock += TICK;
         self.clock
@@ -207,12 +207,12 @@ impl World {
         self.containers.get(id)
     }
 
-    /// A sandbox by its id or the beginning of it.
+    /// Finds a sandbox by its id or the beginning of it.
     pub(crate) fn find_sandbox(&self, id: &str) -> Result<&Sandbox, NoSuch> {
         by_prefix(&self.sandboxes, id)
     }
 
-    /// A container by its id or the beginning of it.
+    /// Finds a container by its id or the beginning of it.
     pub(crate) fn find_container(&self, id: &str) -> Result<&Container, NoSuch> {
         by_prefix(&self.containers, id)
     }
@@ -238,7 +238,7 @@ impl World {
         self.pods.get(pod).into_iter().flatten().map(|id| &self.sandboxes[id])
     }
 
-    /// The keys of all pods, in no order.
+    /// The keys of all pods, in no particular order.
     pub fn pods(&self) -> impl ExactSizeIterator<Item = &PodUid> {
         self.pods.keys()
     }
@@ -250,13 +250,13 @@ impl World {
         self.sandboxes.get(container.sandbox()).map(Sandbox::pod)
     }
 
-    /// What happened so far, in order: the truth that an observer is measured against.
+    /// What has happened so far, in order: the truth against which an observer is measured.
     #[must_use]
     pub fn history(&self) -> &[Change] {
         &self.history
     }
 
-    /// The events that the runtime would have sent since the last time this was asked.
+    /// Takes the events that the runtime would have sent since the previous call.
     pub fn take_events(&mut self) -> Vec<CriEvent> {
         std::mem::take(&mut self.events)
     }

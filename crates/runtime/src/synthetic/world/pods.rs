@@ -12,7 +12,7 @@ use super::kubelet::PodSpec;
 use super::{NewPod, Sandbox, World};
 
 impl World {
-    /// A new pod with a ready sandbox and its containers, which run unless their spec says otherwise.
+    /// Adds a pod with a ready sandbox and its containers, which run unless their spec says otherwise.
     #[track_caller]
     pub fn add_pod(&mut self, spec: impl Into<PodSpec>) -> NewPod {
         let spec = spec.into();
@@ -40,7 +40,8 @@ impl World {
         NewPod { uid: self.sandboxes[&sandbox].pod.clone(), sandbox, containers }
     }
 
-    /// A new sandbox for a pod that has one, under the next attempt. Containers go to whichever is named.
+    /// Adds another sandbox, with the next attempt, to a pod that has one. New containers go to the sandbox that is
+    /// named.
     ///
     /// # Panics
     /// If the pod has no sandbox any more: there is nothing to copy from.
@@ -54,7 +55,7 @@ impl World {
         self.insert_sandbox(config, handler)
     }
 
-    /// A new sandbox from the configuration of a request.
+    /// Creates a sandbox from the configuration in a request.
     pub(crate) fn insert_sandbox(
         &mut self,
         config: v1::PodSandboxConfig,
@@ -87,7 +88,7 @@ impl World {
         id
     }
 
-    /// The sandbox alone stops, as when its process dies: it is not ready, its containers go on.
+    /// Stops the sandbox alone, as when its process dies: it is not ready, but its containers keep running.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -102,7 +103,7 @@ impl World {
         self.note_sandbox(id, What::Stopped, vec![EventKind::Stopped]);
     }
 
-    /// Kills the containers of a sandbox and stops it. Does nothing to one that is stopped.
+    /// Kills the containers of a sandbox and stops it. Does nothing to a stopped one.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -117,7 +118,7 @@ impl World {
         self.sandbox_dies(id);
     }
 
-    /// Stops a sandbox if need be, and removes it with its containers.
+    /// Stops a sandbox if necessary, and removes it with its containers.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -127,8 +128,8 @@ impl World {
         self.finish_sandbox_removal(id);
     }
 
-    /// The first half of a removal: containers are gone, and a runtime that announces the removal before
-    /// it happens has done so; the sandbox is still listed.
+    /// Does the first half of a removal: the containers are gone, and a runtime that announces the removal beforehand
+    /// has done so, but the sandbox is still listed.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -154,7 +155,7 @@ impl World {
         self.change_sandbox(id, |sandbox| sandbox.removing = true);
     }
 
-    /// The second half of a removal: the sandbox is gone from lists.
+    /// Does the second half of a removal: the sandbox disappears from lists.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -174,7 +175,7 @@ impl World {
         self.drop_sandbox(id);
     }
 
-    /// Gives a sandbox these addresses, or none. No event tells.
+    /// Gives a sandbox these addresses, or none. No event is sent.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -186,7 +187,7 @@ impl World {
         self.note_sandbox(id, What::Altered, Vec::new());
     }
 
-    /// Puts a sandbox in a state, just so. No event tells.
+    /// Forces a sandbox into a state. No event is sent.
     ///
     /// # Panics
     /// If there is no such sandbox.
@@ -202,7 +203,7 @@ impl World {
         self.note_sandbox(id, what, Vec::new());
     }
 
-    /// Kills the containers of every sandbox of a pod, and stops them.
+    /// Stops every sandbox of a pod, killing the containers.
     pub fn stop_pod(&mut self, pod: &PodUid) {
         for sandbox in self.sandbox_ids_of(pod) {
             self.stop_sandbox(&sandbox);
@@ -232,7 +233,7 @@ impl World {
         }
     }
 
-    /// The containers of a sandbox, but for those that could not be loaded when the runtime started.
+    /// The containers of a sandbox, except those that could not be loaded when the runtime started.
     #[track_caller]
     fn loaded_containers(&self, id: &SandboxId) -> Vec<ContainerId> {
         self.expect_sandbox(id);
@@ -251,7 +252,7 @@ impl World {
         sandbox.entry.take();
     }
 
-    /// Addresses out of 10.0.0.0/8, in turn.
+    /// Assigns the next address from 10.0.0.0/8.
     fn new_ip(&mut self) -> String {
         let n = self.sandboxes_made;
         self.sandboxes_made = self.sandboxes_made.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What runtimes check before they do what a call asks, and what they answer when it is already so.
+//! What runtimes check before they do what a call asks for, and what they answer if it is done already.
 
 use rubelet_cri::v1;
 use rubelet_model::{ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
@@ -57,7 +57,7 @@ impl World {
         Ok(self.insert_container(&sandbox, config))
     }
 
-    /// What a second creation under one name gets.
+    /// The result of a second creation with the same name.
     fn taken(&self, what: &str, name: &str, id: &str, claimed: bool) -> Result<(), Status> {
         match self.quirks.name_taken {
             NameTaken::HandedOver if !claimed => Ok(()),
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// The answer to the creation of this sandbox or container has been sent.
+    /// Notes that the answer to the creation of this sandbox or container has been sent.
     pub(crate) fn claim(&mut self, id: &str) {
         if let Some(sandbox) = self.sandboxes.get_mut(id) {
             sandbox.claimed = true;
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// A container that `StartContainer` may start.
+    /// Finds a container that `StartContainer` may start.
     pub(crate) fn startable(&self, id: &str) -> Result<&Container, Status> {
         let container = self.find_container(id).map_err(|none| none.into_status("container", id))?;
         let sandbox = &self.sandboxes[&container.sandbox];
@@ -100,7 +100,7 @@ impl World {
         Ok(container)
     }
 
-    /// A container in which a command can be run.
+    /// Finds a container in which a command can be run.
     pub(crate) fn executable(&self, id: &str) -> Result<&Container, Status> {
         let container = self.find_container(id).map_err(|none| none.into_status("container", id))?;
         if container.state == ContainerState::Running {
@@ -110,7 +110,7 @@ impl World {
         Err(Status::unknown(format!("failed to exec in container: container is in {state} state")))
     }
 
-    /// The sandbox that a call about stopping or removing means; an unknown one is none, without an error.
+    /// Finds the sandbox to be stopped or removed; `None`, rather than an error, if it is unknown.
     pub(crate) fn sandbox_if_any(&self, id: &str) -> Result<Option<&Sandbox>, Status> {
         match self.find_sandbox(id) {
             Ok(sandbox) => Ok(Some(sandbox)),
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// The container that a call about stopping or removing means; an unknown one is none, without an error.
+    /// Finds the container to be stopped or removed; `None`, rather than an error, if it is unknown.
     pub(crate) fn container_if_any(&self, id: &str) -> Result<Option<&Container>, Status> {
         match self.find_container(id) {
             Ok(container) => Ok(Some(container)),
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Remembers that the stop signal was sent; whether it was the first time.
+    /// Notes that the stop signal was sent, and returns whether it was the first time.
     pub(crate) fn signal_stop(&mut self, id: &ContainerId) -> bool {
         self.containers
             .get_mut(id)
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-/// The protocol's name of a container's state.
+/// The protocol's name for a container's state.
 fn state_name(container: &Container) -> &'static str {
     v1::ContainerState::try_from(wire_container_state(container.state))
         .map_or("", |state| state.as_str_name())

@@ -1,10 +1,10 @@
-//! What a restart of the runtime does to what it says about the world.
+//! The effects of a runtime restart on what it reports about the world.
 
 use rubelet_model::{ContainerId, ContainerState, SandboxId, SandboxState};
 
 use super::{Container, World};
 
-/// How the runtime comes back. By default everything is as it was.
+/// How the runtime comes back. By default, everything is as it was.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use = "it takes effect when a runtime comes up with it"]
 pub struct Restart {
@@ -23,44 +23,44 @@ impl Restart {
         Self::default()
     }
 
-    /// The first `calls` calls are told that the runtime still starts.
+    /// Answers the first `calls` calls with the error of a runtime that is still starting.
     pub fn initializing(mut self, calls: u64) -> Self {
         self.initializing = calls;
         self
     }
 
-    /// The first `lists` lists of each kind are empty.
+    /// Makes the first `lists` lists of each kind empty.
     pub fn empty_lists(self, lists: u32) -> Self {
         self.partial_lists(lists, 1.0)
     }
 
-    /// In the first `lists` lists of each kind this share of the entries is missing, the same ones in each.
+    /// Makes this share of the entries missing from the first `lists` lists of each kind, the same ones in each.
     pub fn partial_lists(mut self, lists: u32, missing: f64) -> Self {
         self.short_lists = lists;
         self.missing = missing;
         self
     }
 
-    /// No sandbox has an address any more.
+    /// Makes all sandboxes lose their addresses.
     pub fn lose_ips(mut self) -> Self {
         self.lose_ips = true;
         self
     }
 
-    /// This share of the sandboxes is not ready any more. Their containers go on.
+    /// Makes this share of the sandboxes not ready. Their containers keep running.
     pub fn sandboxes_not_ready(mut self, share: f64) -> Self {
         self.not_ready = share;
         self
     }
 
-    /// This share of the running containers is in an unknown state.
+    /// Puts this share of the running containers in an unknown state.
     pub fn containers_unknown(mut self, share: f64) -> Self {
         self.unknown = share;
         self
     }
 
-    /// This share of the containers could not be loaded: they are in no list and have no status until the next
-    /// restart, though they may run.
+    /// Makes this share of the containers fail to load: they are in no list and have no status until the next restart,
+    /// though they may be running.
     pub fn containers_unloaded(mut self, share: f64) -> Self {
         self.unloaded = share;
         self
@@ -70,7 +70,7 @@ impl Restart {
 /// What lists leave out after a restart.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
-    /// How many restarts there were: each hides others.
+    /// The number of restarts so far: each hides others.
     restarts: u64,
     missing: f64,
     sandbox_lists: u32,
@@ -80,16 +80,16 @@ pub(super) struct Hidden {
 }
 
 impl World {
-    /// While the runtime is down nobody makes events: what happens is only found out later.
+    /// Sets whether the runtime is down. While it is, there are no events: what happens is only discovered later.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
     }
 
-    /// Does to the world what this kind of restart does.
+    /// Applies the effects of this kind of restart to the world.
     pub(crate) fn restart(&mut self, how: &Restart) {
         let nth = self.hidden.restarts + 1;
         let unloaded = std::mem::take(&mut self.hidden.unloaded);
-        // Those of a sandbox that was removed meanwhile went with it.
+        // Those whose sandbox was removed in the meantime went with it.
         for container in unloaded.into_iter().filter(|lost| self.sandboxes.contains_key(&lost.sandbox)) {
             self.container_labels.insert(&container.config.labels, container.id.clone());
             self.containers.insert(container.id.clone(), container);
@@ -120,7 +120,7 @@ impl World {
                 self.set_unknown(&id);
             }
             if self.seed.happens(how.unloaded, "restart unloaded", id.as_str(), nth) {
-                // Its sandbox still has it on its books; nobody else finds it.
+                // Its sandbox still refers to it; nothing else finds it.
                 let container = self.containers.remove(&id).expect("its key was just there");
                 self.container_labels.remove(&container.config.labels, &id);
                 self.hidden.unloaded.push(container);
@@ -128,14 +128,14 @@ impl World {
         }
     }
 
-    /// Whether the next list of sandboxes leaves out some, which ones, and that it was asked.
+    /// Returns which sandboxes the next list leaves out, if any, and counts that list.
     pub(super) fn sandboxes_left_out(&mut self) -> Option<impl Fn(&SandboxId) -> bool + use<>> {
         let short = take_one(&mut self.hidden.sandbox_lists);
         let (seed, missing, nth) = (self.seed, self.hidden.missing, self.hidden.restarts);
         short.then_some(move |id: &SandboxId| seed.happens(missing, "left out", id.as_str(), nth))
     }
 
-    /// The same for containers.
+    /// Does the same for containers.
     pub(super) fn containers_left_out(&mut self) -> Option<impl Fn(&ContainerId) -> bool + use<>> {
         let short = take_one(&mut self.hidden.container_lists);
         let (seed, missing, nth) = (self.seed, self.hidden.missing, self.hidden.restarts);

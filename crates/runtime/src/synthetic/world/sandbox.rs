@@ -18,13 +18,13 @@ pub struct Sandbox {
     pub(super) state: SandboxState,
     pub(super) created_at: i64,
     pub(super) ips: Vec<String>,
-    /// Oldest first.
+    /// Its containers, oldest first.
     pub(super) containers: Vec<ContainerId>,
-    /// Its removal has been announced but not yet carried out.
+    /// Whether its removal has been announced but not carried out yet.
     pub(super) removing: bool,
-    /// Whether whoever asked for it got the answer.
+    /// Whether its creator has received the answer.
     pub(super) claimed: bool,
-    /// Its entry in a list, encoded; empty after a change until someone lists.
+    /// Its encoded list entry; empty after a change until the next list.
     pub(super) entry: OnceCell<Bytes>,
 }
 
@@ -63,7 +63,7 @@ impl Sandbox {
         &self.pod
     }
 
-    /// What it was made from.
+    /// The configuration it was created from.
     #[must_use]
     pub fn config(&self) -> &v1::PodSandboxConfig {
         &self.config
@@ -81,7 +81,7 @@ impl Sandbox {
         self.config.metadata.as_ref().map_or(0, |metadata| metadata.attempt)
     }
 
-    /// When it was made, by the world's wall clock, in nanoseconds since 1970.
+    /// When it was created, by the world's wall clock, in nanoseconds since 1970.
     #[must_use]
     pub fn created_at(&self) -> i64 {
         self.created_at
@@ -100,7 +100,7 @@ impl Sandbox {
     }
 }
 
-/// The UID of the metadata, or of the label, or the sandbox's own id.
+/// The UID from the metadata, or from the label, or else the sandbox's own id.
 fn pod_key(id: &SandboxId, config: &v1::PodSandboxConfig) -> PodUid {
     let metadata = config.metadata.as_ref().map(|metadata| metadata.uid.as_str());
     let label = config.labels.get(POD_UID_LABEL).map(String::as_str);

@@ -1,4 +1,4 @@
-//! What status calls answer.
+//! Answers of status calls.
 
 use rubelet_cri::v1;
 use rubelet_model::{ContainerState, SandboxState};
@@ -18,7 +18,7 @@ pub(super) fn wire_container_state(state: ContainerState) -> i32 {
 pub(super) fn wire_sandbox_state(state: SandboxState) -> i32 {
     i32::from(match state {
         SandboxState::Ready => v1::PodSandboxState::SandboxReady,
-        // The protocol has no word for a sandbox that the runtime lost track of; runtimes say this.
+        // The protocol has no state for a sandbox that the runtime lost track of; runtimes use this one.
         SandboxState::NotReady | SandboxState::Unknown => v1::PodSandboxState::SandboxNotready,
     })
 }
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// The whole answer about a sandbox.
+    /// The complete answer about a sandbox.
     pub(crate) fn sandbox_answer(&self, sandbox: &Sandbox, verbose: bool) -> v1::PodSandboxStatusResponse {
         let mut answer =
             v1::PodSandboxStatusResponse { status: Some(self.sandbox_status(sandbox)), ..Default::default() };
@@ -63,7 +63,7 @@ impl World {
         answer
     }
 
-    /// The whole answer about a container.
+    /// The complete answer about a container.
     pub(crate) fn container_answer(
         &self,
         container: &Container,
@@ -112,7 +112,7 @@ impl World {
     }
 }
 
-/// The content address that an image of this name has here.
+/// The content address that an image with this name has here.
 pub(crate) fn image_id(name: &str) -> String {
     let mut bytes = [0; 32];
     super::super::seed::Seed(0).rng("image", name, 0).fill(&mut bytes);

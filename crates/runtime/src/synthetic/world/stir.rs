@@ -1,4 +1,4 @@
-//! Random histories: steps that any node may take, by the seed.
+//! Random histories: steps that any node may take, chosen by the seed.
 
 use rubelet_model::{ContainerId, ContainerState, SandboxId, SandboxState};
 
@@ -9,14 +9,14 @@ use super::kubelet::{ContainerSpec, PodSpec};
 /// What random steps may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stir {
-    /// The most pods that there are to be.
+    /// The maximum number of pods.
     pub pods: usize,
-    /// The most containers a sandbox, dead ones included.
+    /// The maximum number of containers per sandbox, including exited ones.
     pub containers: usize,
-    /// Whether also to do what no runtime announces: failed starts, lost records, unknown states, second thoughts
-    /// about exits.
+    /// Whether to include changes that no runtime announces: failed starts, lost records, unknown states, revised
+    /// exits.
     pub unannounced: bool,
-    /// Whether some containers are made by hand, without the labels of their pod.
+    /// Whether some containers are created by hand, without the labels of their pod.
     pub by_hand: bool,
 }
 
@@ -40,7 +40,7 @@ impl World {
         let room_for_pods = self.pods.len() < how.pods;
         if self.sandboxes.is_empty() || (room_for_pods && rng.u8(..10) == 0) {
             let name = format!("stirred-{}", self.steps_made);
-            // Some were made by hand, without labels or UID.
+            // Some are created by hand, without labels or UID.
             let by_hand = rng.u8(..10) == 0;
             self.add_pod(if by_hand { PodSpec::by_hand(name) } else { PodSpec::new("stir", name) });
             return;
@@ -73,7 +73,7 @@ impl World {
             14 if ready => self.stop_sandbox(id),
             15 if ready => self.sandbox_dies(id),
             16 if how.unannounced => self.set_ips(id, &["10.99.0.1"]),
-            // Another sandbox comes only after the one before is not ready; a pod made by hand has none.
+            // Another sandbox is created only when the previous one is not ready; a pod created by hand gets none.
             0..15 if !ready && is_newest && pod.as_str() != id.as_str() && containers < how.containers => {
                 self.add_sandbox(&pod);
             }

@@ -173,7 +173,7 @@ fn a_sidecar_outlives_those_that_it_serves_and_what_a_pod_has_left_is_shared() {
     pod.spec.as_mut().unwrap().resources = Some(resources(&[("memory", "12G")], &[]));
     assert_eq!(score(&pod, &spec::containers(&pod)[1]), 700, "a third of 3G more");
     assert_eq!(of_sidecar(&pod), 600);
-    // One that ends has its share, too; what it asks for counts where that is more than the others do together.
+    // One that ends has its share as well; its request counts where that is more than those of the others together.
     let ending = |memory: &str| Container { restart_policy: None, name: "i".to_owned(), ..sidecar(memory) };
     for (memory, wanted) in [("1G", 725), ("10G", 750), ("12G", 800)] {
         pod.spec.as_mut().unwrap().init_containers = Some(vec![ending(memory), sidecar("3G")]);
@@ -218,7 +218,7 @@ fn a_pod_is_limited_as_a_whole_if_all_of_it_is() {
     let cpu: Named<'_> = &[("cpu", "500m")];
     let amounts = |cpu_shares, cpu_quota, memory| PodAmounts { cpu_shares, cpu_quota, memory };
     let table = [
-        // Best effort has the least of everything.
+        // Best effort gets the minimum of everything.
         (vec![resources(&[], &[])], amounts(2, None, None)),
         (vec![resources(both, both)], amounts(1024, Some(100_000), Some(1 << 30))),
         (vec![resources(both, both), resources(both, both)], amounts(2048, Some(200_000), Some(2 << 30))),

@@ -1,4 +1,4 @@
-//! What a pod asks for is what the runtime is told.
+//! What a pod asks for is what the runtime gets.
 
 use super::*;
 use crate::pod::testkit;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A policy of the container's own counts for it, in a sandbox that stays and in a new one.
+/// A container's own policy overrides that of its pod, in a sandbox that stays and in a new one.
 #[test]
 fn a_container_may_have_a_policy_of_its_own() {
     let all = |is| [("c0", is), ("c1", is), ("c2", is)];
@@ -29,7 +29,7 @@ fn a_container_may_have_a_policy_of_its_own() {
     }
 }
 
-/// It was told to end, and may have taken that for a reason to end well.
+/// It was told to end, and may have taken that as a reason to exit with 0.
 #[test]
 fn a_container_that_was_ended_to_be_started_again_is_started_however_it_has_ended() {
     for (policy, sandbox, containers, wanted) in [
@@ -47,7 +47,7 @@ fn a_container_that_was_ended_to_be_started_again_is_started_however_it_has_ende
     }
 }
 
-/// Init containers may have one, too: whether the pod goes on after a failure is theirs to say.
+/// Init containers may have one as well: it decides whether the pod continues after a failure.
 #[test]
 fn an_init_container_may_have_a_policy_of_its_own() {
     for (of_pod, of_i0, is, wanted) in [
@@ -75,7 +75,7 @@ fn an_init_container_that_runs_is_not_started_anew_for_a_change() {
     assert_eq!(planned(&pod, &status, &Verdicts::default()), "nothing");
 }
 
-/// Has a container of this place do `action` when it ends with 42, and never start again otherwise.
+/// Makes a container of this place do `action` when it ends with 42, and never start again otherwise.
 fn on_42(pod: &mut Pod, place: Place, action: &str) {
     let spec = pod.spec.as_mut().unwrap();
     let container = match place {
@@ -101,7 +101,7 @@ fn a_rule_restarts_a_container_that_would_stay_as_it_is() {
     }
 }
 
-/// How it will end is not known when it is told to.
+/// When it is told to end, its exit code is not known yet.
 #[test]
 fn rules_about_exit_codes_say_nothing_of_a_container_whose_probe_has_failed() {
     let failure = Some(Verdict::Failure);

@@ -1,4 +1,4 @@
-//! Who fits, who waits for room, and who gets more of it.
+//! Which pods fit, which wait for room, and which get more of it.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     assert!(routes.reconsider().is_empty(), "it still runs");
     assert_eq!(told(&routes.source(add(url(), &old))), ["spawn 1", "start 1"]);
 
-    // Its source does not want it any more: it goes, and the other one comes.
+    // Its source no longer wants it: it goes, and the other one comes.
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
     routes.source(add(file(), &new));
     routes.source(delta(url(), Operation::Add, &[]));
@@ -63,7 +63,7 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     assert_eq!(told(&routes.ended(&"1".into())), ["end 2"]);
     assert_eq!(told(&routes.ended(&"2".into())), ["spawn 2", "start 2"]);
 
-    // Nobody will want it any more, but it runs yet.
+    // No source will want it any more, but it still runs.
     let mut routes = with_two_cores_and_one_from_before(&file(), &old);
     assert_eq!(told(&routes.source(add(file(), &new))), ["refuse 2 OutOfcpu", "start 2"]);
     routes.source(delta(url(), Operation::Add, &[]));
@@ -73,7 +73,7 @@ fn who_was_here_before_keeps_its_room_whichever_source_speaks_first() {
     routes.facts.over = ["1".into()].into();
     assert_eq!(told(&routes.reconsider()), ["end 2"]);
 
-    // It has finished: nothing is kept for it.
+    // It has finished: no room is kept for it.
     let mut routes = with_two_cores_and_one_from_before(&url(), &old);
     let finished = Footprint { standing: Standing::Finished, ..footprint(&url(), &old) };
     routes.note_footprints([("1".into(), finished)].into());
@@ -107,11 +107,11 @@ fn who_runs_is_let_in_before_who_has_finished_was_stopped_or_was_refused() {
         let commands = add(&mut routes, &[&first, &second]);
         assert_eq!(commands, ["spawn 2", "start 2", "refuse 1 OutOfcpu", "start 1"], "{standing:?}");
     }
-    // One that has finished is not refused, whatever this node takes now.
+    // A pod that has finished is not refused, whatever this node accepts now.
     let mut routes = from_before(Standing::Finished);
     assert_eq!(add(&mut routes, &[&second]), ["spawn 2", "start 2"]);
     assert_eq!(add(&mut routes, &[&first]), ["spawn 1", "start 1"]);
-    // After the machine was started anew nothing runs, but who had a place has it still.
+    // After a reboot nothing runs, but a pod that had a place still has it.
     let mut routes = from_before(Standing::Refused);
     routes.at_rest = ["1".into(), "2".into()].into();
     routes.survey(vec![pod_ref(&first), pod_ref(&second)]);
@@ -155,13 +155,13 @@ fn who_is_no_longer_wanted_keeps_its_room_and_its_ports_until_it_has_ended() {
     routes.facts.over = ["1".into()].into();
     assert_eq!(told(&routes.reconsider()), ["end 2"], "what is left of it needs no port");
 
-    // Also before every source was heard, when it is not told to go yet.
+    // The same before every source has been read, when it is not told to go yet.
     let mut routes = Known::new([file(), url()], Node::named("n"));
     routes.source(add(&old));
     assert!(routes.source(remove(&old)).is_empty());
     assert_eq!(told(&routes.source(add(&new))), ["refuse 2 NodePorts", "start 2"]);
 
-    // Who was refused has none to keep.
+    // A pod that was refused has no place to keep.
     let mut routes = with_room_for(&[("cpu", "0")]);
     routes.source(add(&old));
     routes.source(remove(&old));
@@ -179,7 +179,7 @@ fn the_versions_of_a_pod_share_their_room() {
     routes.source(delta(file(), Operation::Remove, &first));
     assert_eq!(told(&routes.source(delta(file(), Operation::Add, &second))), ["spawn 2", "spawn 2b"]);
 
-    // What it was, and what it will be: neither port is anybody else's meanwhile.
+    // Neither its old nor its new port is available to others in the meantime.
     let mut routes = with_room_for(&[("cpu", "9")]);
     let [one, moved] = [80, 81].map(|port| [with_port("1", "web", port)]);
     routes.source(delta(file(), Operation::Add, &one));
@@ -239,13 +239,13 @@ fn a_pod_that_wants_more_gets_it_when_there_is_room_and_keeps_what_it_has_until_
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Deferred"), 1500));
     update(&mut routes, "3");
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (Some("Infeasible"), 1500));
-    // Less always fits.
+    // A smaller size always fits.
     update(&mut routes, "1");
     assert_eq!((pending(&routes, "1"), cores(&routes, "1")), (None, 1000));
     update(&mut routes, "2");
     assert_eq!(pending(&routes, "1"), Some("Deferred"));
     assert!(routes.reconsider().is_empty(), "nothing has changed");
-    // What waits takes no room from others.
+    // A pending resize takes no room from others.
     let third = routes.source(delta(file(), Operation::Add, &[asking("3", "c", "250m")]));
     assert_eq!(told(&third), ["spawn 3", "start 3"]);
     routes.source(delta(file(), Operation::Remove, &[two]));
@@ -317,7 +317,8 @@ fn a_pod_that_wants_too_much_as_a_whole_goes_on_with_what_it_had_as_a_whole() {
     assert_eq!(cores(&routes, "1"), 1000);
 }
 
-/// Ends whoever was told to end, and whoever is told so because of that. Says how many it took until all was quiet.
+/// Ends every pod that was told to end, including those told so as a consequence. Returns how many ended until all was
+/// quiet.
 fn settle(routes: &mut Known, commands: &[Command]) -> usize {
     const FOR_EVER: usize = 1000;
     let mut told_to_end = VecDeque::new();
