@@ -99,10 +99,21 @@ impl Summary {
     }
 }
 
-/// Says what keeps a container from running.
+/// Says what keeps a container from running. In a crash loop that is how it ended; the kubelet's message says only how long
+/// the wait is, and repeats the names of the container and the pod.
 fn trouble(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    waiting.message.as_ref().map(|message| format!("{}: {message}", container.name))
+    let message = waiting.message.as_ref()?;
+    let wait = message.split(" restarting failed container").next().filter(|wait| wait.len() < message.len());
+    match (wait, last(container)) {
+        (Some(wait), Some(last)) => {
+            let words =
+                last.message.as_deref().and_then(|words| words.lines().find(|line| !line.trim().is_empty()));
+            let words = words.map(|words| format!(": {}", words.trim())).unwrap_or_default();
+            Some(format!("{}{words}; {wait}", end_of(container, &last)))
+        }
+        _ => Some(format!("{}: {message}", container.name)),
+    }
 }
 
 /// Says how a container that was restarted had ended.
@@ -207,6 +218,29 @@ mod tests {
         .unwrap();
         let summary = Summary::of(&pod, pod.status.as_ref().unwrap(), "syncing");
         assert_eq!((summary.ready, summary.containers), (1, 2));
+    }
+
+    #[test]
+    fn a_crash_loop_is_explained_by_how_it_ended() {
+        let backoff = "back-off 20s restarting failed container=main pod=web_shop(1)";
+        let table = [
+            (
+                "CrashLoopBackOff",
+                backoff,
+                Some("\n out of luck \nmore"),
+                "main: last exit 3 (Error): out of luck; back-off 20s",
+            ),
+            ("CrashLoopBackOff", backoff, None, "main: last exit 3 (Error); back-off 20s"),
+            ("ImagePullBackOff", "Back-off pulling image \"x\"", None, "main: Back-off pulling image \"x\""),
+        ];
+        for (reason, message, words, wanted) in table {
+            let mut container = status("main", false);
+            container["state"] = serde_json::json!({"waiting": {"reason": reason, "message": message}});
+            let last = serde_json::json!({"exitCode": 3, "reason": "Error", "message": words});
+            container["lastState"] = serde_json::json!({"terminated": last});
+            let container = serde_json::from_value(container).unwrap();
+            assert_eq!(trouble(&container).as_deref(), Some(wanted));
+        }
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(crate) struct ProbesArgs {
     #[arg(long, default_value_t = 500)]
     rate: usize,
     /// The number of container ends to measure, in calm and in storm each
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 360)]
     samples: usize,
     /// The number of commands that start at the same time, if different from `rubelet run`
     #[arg(long)]

@@ -102,6 +102,9 @@ pub enum Issue {
         "still open for writing; it will be read once it is closed (`fuser -v FILE` shows by which program)"
     )]
     BeingWritten,
+    /// There is nothing at this path any more.
+    #[error("is gone, so its pods are stopped; they start again when it is back")]
+    Missing,
     /// It is neither a regular file nor a folder of them.
     #[error("is neither a regular file nor a folder")]
     NotAFile,

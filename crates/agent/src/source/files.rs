@@ -44,6 +44,8 @@ pub(super) struct Files {
     files: BTreeMap<PathBuf, KnownFile>,
     holders: Holders,
     has_looked: bool,
+    /// Whether there is nothing at the path.
+    is_missing: bool,
     /// What has not been written to disk yet, by place: good texts, and the record of holders.
     unkept: BTreeMap<String, Vec<u8>>,
 }
@@ -89,6 +91,7 @@ impl Files {
             files: BTreeMap::new(),
             holders: Holders::default(),
             has_looked: false,
+            is_missing: false,
             unkept: BTreeMap::new(),
         }
     }
@@ -111,7 +114,9 @@ impl Files {
         due: &Due,
         now: Instant,
     ) -> Result<Option<Duration>, CannotList> {
-        let mut present = self.list()?;
+        let listed = self.list()?;
+        self.is_missing = listed.is_none();
+        let mut present = listed.unwrap_or_default();
         let is_first = self.files.is_empty();
         let mut again = BTreeSet::new();
         let mut arrived = BTreeSet::new();
@@ -243,13 +248,17 @@ impl Files {
     pub(super) fn problems(&self) -> Vec<Problem> {
         let of_files = self.files.values().flat_map(|file| file.problems.iter().cloned());
         let doubles = self.claimants().filter_map(|(path, claims)| self.holders.problem(path, &claims));
-        of_files.chain(doubles).collect()
+        // Not while files may only have been moved for a moment.
+        let is_gone = self.is_missing && self.files.is_empty();
+        let missing = is_gone.then(|| Problem::warning(place(&self.root), Issue::Missing));
+        of_files.chain(doubles).chain(missing).collect()
     }
 
-    fn list(&self) -> Result<BTreeSet<PathBuf>, CannotList> {
+    /// Lists the files; `None` if there is nothing at the path.
+    fn list(&self) -> Result<Option<BTreeSet<PathBuf>>, CannotList> {
         let unreadable = |error: io::Error| CannotList(Issue::Unreadable(error.to_string()));
         match fs::metadata(&self.root) {
-            Ok(metadata) if metadata.is_file() => Ok(BTreeSet::from([self.root.clone()])),
+            Ok(metadata) if metadata.is_file() => Ok(Some(BTreeSet::from([self.root.clone()]))),
             Ok(metadata) if metadata.is_dir() => {
                 let mut files = BTreeSet::new();
                 for entry in fs::read_dir(&self.root).map_err(unreadable)? {
@@ -258,13 +267,11 @@ impl Files {
                         files.insert(path);
                     }
                 }
-                Ok(files)
+                Ok(Some(files))
             }
             Ok(_) => Err(CannotList(Issue::NotAFile)),
             // A path that does not exist has no pods. But a disk that is not mounted is no reason to end any.
-            Err(error) if error.kind() == ErrorKind::NotFound && !leads_nowhere(&self.root) => {
-                Ok(BTreeSet::new())
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound && !leads_nowhere(&self.root) => Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(CannotList(dangling_link())),
             Err(error) => Err(unreadable(error)),
         }

@@ -30,6 +30,10 @@ pub(super) struct Args {
     /// running, else the first]
     #[arg(long, short)]
     container: Option<String>,
+    #[arg(long, short = 'i', hide = true)]
+    stdin: bool,
+    #[arg(long, short = 't', hide = true)]
+    tty: bool,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", last = true, required = true)]
     command: Vec<String>,
@@ -41,6 +45,8 @@ enum ExecError {
     Unreachable(#[from] Unreachable),
     #[error(transparent)]
     NotOne(#[from] NotOne),
+    #[error("exec has no stdin and no terminal: leave out -i and -t")]
+    NoTerminal,
     #[error("no container of this pod is running")]
     NothingRuns,
     #[error("the pod has no container {name}{}", those(.there))]
@@ -70,6 +76,7 @@ impl ExecError {
         match self {
             Self::Unreachable(error) => error.failure(),
             Self::NotOne(_)
+            | Self::NoTerminal
             | Self::NothingRuns
             | Self::NoContainer { .. }
             | Self::NotRunning(_)
@@ -96,6 +103,9 @@ fn those(there: &[String]) -> String {
 }
 
 async fn exec(args: &Args) -> Result<i32, ExecError> {
+    if args.stdin || args.tty {
+        return Err(ExecError::NoTerminal);
+    }
     let found = again_if_ended(async || find(args).await, ExecError::has_ended).await?;
     let answer = found.client.exec_sync(&found.container, &args.command, Duration::ZERO).await;
     let answer = answer.map_err(ExecError::Call)?;

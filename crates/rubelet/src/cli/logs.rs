@@ -10,12 +10,13 @@ use rubelet_agent::board::ContainerNames;
 use super::one_pod::OnePod;
 use crate::exit::Failure;
 use crate::local::{AgentClient, LocalArgs, Unreachable, again_if_ended};
+use crate::log::remark;
 use crate::logs::{
     LogFile, PodLogs, Printer, Streams, Style, Tail, Told, instances, is_between_instances, is_over,
     newest_pod_logs,
 };
 use crate::pods::{NotOne, Pods};
-use crate::summary::now;
+use crate::summary::{Mood, Summary, now};
 
 /// How often to check for more output.
 const LOOK: Duration = Duration::from_millis(100);
@@ -69,8 +70,8 @@ enum LogsError {
     NoContainer { name: String, there: Vec<String> },
     #[error("choose a container with -c: {}", .0.join(", "))]
     WhichContainer(Vec<String>),
-    #[error("container {0} has no output yet")]
-    Nothing(String),
+    #[error("container {container} has no output yet{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Nothing { container: String, why: Option<String> },
     #[error("container {0} has no previous instance")]
     NoPrevious(String),
     #[error("cannot read {}: {source}", path.display())]
@@ -88,7 +89,7 @@ impl LogsError {
             | Self::NoPod { .. }
             | Self::NoContainer { .. }
             | Self::WhichContainer(_)
-            | Self::Nothing(_)
+            | Self::Nothing { .. }
             | Self::NoPrevious(_) => Failure::Usage,
         }
     }
@@ -115,6 +116,8 @@ struct Found {
     names: Vec<String>,
     /// Containers that have ended and wait for a restart: their newest log is that of the previous instance.
     between: Vec<String>,
+    /// What is wrong with the pod, if anything is.
+    trouble: Option<String>,
 }
 
 async fn find(args: &Args) -> Result<Found, LogsError> {
@@ -136,7 +139,14 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
         }
         let others = with_logs.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>();
         let names = known.into_iter().chain(others).collect();
-        return Ok(Found { agent: None, uid: String::new(), folder, names, between: Vec::new() });
+        return Ok(Found {
+            agent: None,
+            uid: String::new(),
+            folder,
+            names,
+            between: Vec::new(),
+            trouble: None,
+        });
     };
     let pods = Pods::told_by(&agent).await.map_err(Unreachable::Agent)?;
     let rows = pods.rows();
@@ -147,17 +157,27 @@ async fn find(args: &Args) -> Result<Found, LogsError> {
     let is_between = |name: &&String| info.is_some_and(|info| is_between_instances(&info.pod, name));
     let between = names.iter().filter(is_between).cloned().collect();
     let uid = row.uid.clone();
-    Ok(Found { agent: Some(agent), uid, folder, names, between })
+    let summary = info.map(Summary::of_info).filter(|summary| summary.mood != Mood::Well);
+    let trouble = summary.map(|summary| match summary.detail {
+        Some(detail) => format!("{}, {detail}", summary.status),
+        None => summary.status,
+    });
+    Ok(Found { agent: Some(agent), uid, folder, names, between, trouble })
 }
 
 async fn logs(args: &Args) -> Result<(), LogsError> {
     let has_ended = |error: &LogsError| matches!(error, LogsError::Unreachable(error) if error.has_ended());
-    let Found { agent, uid, folder, names, between } =
+    let Found { agent, uid, folder, names, between, trouble } =
         again_if_ended(async || find(args).await, has_ended).await?;
     let name = match &args.container {
         Some(name) if names.contains(name) => name.clone(),
         Some(name) => return Err(LogsError::NoContainer { name: name.clone(), there: names }),
-        None => names.first().cloned().unwrap_or_default(),
+        None => {
+            if let [first, _, ..] = &names[..] {
+                remark(format_args!("Defaulted container {first:?} out of: {}", names.join(", ")));
+            }
+            names.first().cloned().unwrap_or_default()
+        }
     };
     let folder = folder.join(&name);
     let numbers = instances(&folder);
@@ -167,7 +187,7 @@ async fn logs(args: &Args) -> Result<(), LogsError> {
         (true, _) => return Err(LogsError::NoPrevious(name)),
         (false, [.., newest]) => *newest,
         (false, []) if args.follow => 0,
-        (false, []) => return Err(LogsError::Nothing(name)),
+        (false, []) => return Err(LogsError::Nothing { container: name, why: trouble }),
     };
     // A zero age means no limit, as in kubectl.
     let since = args.since.filter(|age| !age.is_zero()).and_then(|age| now().checked_sub(age).ok());

@@ -28,6 +28,7 @@ pub(crate) struct PodFacts {
     /// The one-word status.
     pub(crate) status: String,
     pub(crate) detail: Option<String>,
+    pub(crate) mood: Mood,
     /// The image that is being pulled, and for how long.
     pub(crate) pulling: Option<(String, Duration)>,
     /// How long ago it should have ended, if its grace period is over.
@@ -46,8 +47,7 @@ const LATE_PROBE: Duration = Duration::from_secs(5);
 impl PodFacts {
     /// Extracts the facts from what an agent reports about a pod, at this time by the agent's clock.
     pub(super) fn of(info: &PodInfo, now: i64) -> Self {
-        let status = info.pod.status.clone().unwrap_or_default();
-        let summary = Summary::of(&info.pod, &status, &info.stage);
+        let summary = Summary::of_info(info);
         let age = |event: &Event| {
             let at = event.last_timestamp.as_ref().map_or(0, |time| time.0.as_nanosecond());
             Duration::from_nanos(u64::try_from(i128::from(now) - at).unwrap_or(0))
@@ -71,7 +71,8 @@ impl PodFacts {
         // An older event is from an earlier restart of a container.
         let killed = info.events.iter().filter(|event| is(event, "Killing")).map(age).min();
         let overdue = killed.filter(|_| info.stage == "terminating").and_then(|age| age.checked_sub(grace));
-        Self { name: summary.name, status: summary.status, detail: summary.detail, pulling, overdue }
+        let Summary { name, status, detail, mood, .. } = summary;
+        Self { name, status, detail, mood, pulling, overdue }
     }
 }
 
@@ -206,7 +207,7 @@ impl AgentFacts {
         let bad: Vec<String> = self
             .pods
             .iter()
-            .filter(|pod| Mood::of(&pod.status) == Mood::Bad)
+            .filter(|pod| pod.mood == Mood::Bad)
             .map(|pod| match &pod.detail {
                 Some(detail) => format!("{}: {}: {detail}", pod.name, pod.status),
                 None => format!("{}: {}", pod.name, pod.status),

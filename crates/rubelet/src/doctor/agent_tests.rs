@@ -9,6 +9,7 @@ fn pod(name: &str, status: &str, detail: Option<&str>) -> PodFacts {
     PodFacts {
         name: format!("shop/{name}"),
         status: status.to_owned(),
+        mood: Mood::of(status),
         detail: detail.map(str::to_owned),
         pulling: None,
         overdue: None,

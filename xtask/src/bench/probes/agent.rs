@@ -216,6 +216,11 @@ impl Asked {
         }
     }
 
+    /// How long that was.
+    pub(super) fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
     pub(super) fn rate(&self) -> f64 {
         self.probes / self.seconds.max(0.001)
     }

@@ -72,6 +72,9 @@ async fn measure(node: &Node, args: &ProbesArgs) -> Result<Vec<Verdict>> {
         agent.probe(true).await?;
         let before = agent.asked()?;
         storm.add(ends::measure(node, &agent.pleg(), samples, &format!("storm-{turn}")).await?);
+        // All probes are due at the same moment of each second: part of a second has all of them or none.
+        let seconds = agent.asked()?.since(before).seconds();
+        tokio::time::sleep(Duration::from_secs_f64(seconds.ceil() - seconds)).await;
         asked = asked.plus(agent.asked()?.since(before));
     }
     agent.stop().await?;

@@ -292,7 +292,7 @@ impl<R: Runtime + ImageStore> Actor<R> {
             return;
         }
         let Rejection { reason, message } = rejection;
-        tracing::warn!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is rejected");
+        tracing::info!(pod = %spec::pod_ref(self.lifecycle.pod()), %reason, message, "a pod is rejected");
         self.journal.warning(None, reason.clone(), message.clone());
         if !self.is_rejected {
             self.tools.metrics.pod_rejected(reason);

@@ -87,7 +87,7 @@ fn files_come_change_and_go() {
     fs::remove_file(folder.path("a.yaml")).expect("removed");
     assert_eq!(folder.scan().0, texts(&["b-node 1"]));
     fs::remove_dir_all(folder.folder.path().join("manifests")).expect("removed");
-    assert_eq!(folder.scan(), (vec![], vec![]), "what is not there has no pods");
+    assert_eq!(folder.scan().0, [""; 0], "what is not there has no pods");
 }
 
 #[test]
@@ -322,10 +322,10 @@ fn one_file_is_a_source_too() {
     fs::write(folder.path().join("other.yaml"), pod("other", "1")).expect("written");
     let mut files = Files::new(path.clone(), "node".to_owned(), None);
     settle(&mut files);
-    assert_eq!(files.set(), SourceSet::default());
+    assert_eq!(files.set().pods, []);
     fs::write(path, pod("only", "1")).expect("written");
     settle(&mut files);
-    assert_eq!(files.set().pods.len(), 1);
+    assert_eq!((files.set().pods.len(), files.set().problems.len()), (1, 0));
 }
 
 #[test]
@@ -549,4 +549,24 @@ fn a_file_that_somebody_writes_is_left_alone_until_it_is_closed() {
     folder.files.scan(&Due::default(), start).expect("scanned");
     let new = folder.known();
     assert_eq!((new.0, new.1.len()), (nothing, 2), "the first look tells what is there and what is not");
+}
+
+#[test]
+fn a_path_that_disappears_is_told_and_so_is_its_return() {
+    let mut folder = Folder::new();
+    folder.put("a.yaml", &pod("a", "1"));
+    settle(&mut folder.files);
+    assert_eq!(folder.files.set().problems, []);
+    let (here, away) = (folder.folder.path().join("manifests"), folder.folder.path().join("away"));
+    fs::rename(&here, &away).expect("moved");
+    folder.files.scan(&Due::default(), Instant::now()).expect("scanned");
+    assert_eq!(folder.files.set().problems, [], "it may be moved for a moment only");
+    settle(&mut folder.files);
+    assert!(folder.files.set().pods.is_empty());
+    let told: Vec<String> = folder.files.set().problems.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("is gone, so its pods are stopped"), "{told:?}");
+    fs::rename(&away, &here).expect("moved back");
+    settle(&mut folder.files);
+    assert_eq!((folder.files.set().pods.len(), folder.files.set().problems.len()), (1, 0));
 }
