@@ -88,7 +88,9 @@ impl<S: ImageStore> ImageCollector<S> {
             .into_iter()
             .map(|image| Candidate { id: image.id, size: image.size, is_pinned: image.pinned })
             .collect();
-        let Some(used) = self.used(&images).await? else { return Ok(Look::TooEarly) };
+        let of_sandboxes = self.store.sandbox_image().await?;
+        let used = self.used(&images, of_sandboxes.as_deref()).await?;
+        let Some(used) = used else { return Ok(Look::TooEarly) };
         let now = self.clock.stamp();
         self.history.observe(&images, &used, now);
         let Some(place) = self.store.image_folder().await? else { return Ok(Look::Done) };
@@ -99,7 +101,8 @@ impl<S: ImageStore> ImageCollector<S> {
             // Removing images takes long, and pods start in the meantime. An image is known to be in use once its
             // container is created; if it is removed just before, the creation fails, and the image is pulled again,
             // unless its policy is never to.
-            let Some(used) = self.used(&images).await? else { return Ok(Look::TooEarly) };
+            let used = self.used(&images, of_sandboxes.as_deref()).await?;
+            let Some(used) = used else { return Ok(Look::TooEarly) };
             if used.contains(id) {
                 continue;
             }
@@ -124,13 +127,17 @@ impl<S: ImageStore> ImageCollector<S> {
 
     /// Returns the IDs of the images that containers, running or not, and sandboxes were created from; `None` while not
     /// every pod is known.
-    async fn used(&self, images: &[Candidate]) -> Result<Option<BTreeSet<String>>, CallError> {
+    async fn used(
+        &self,
+        images: &[Candidate],
+        of_sandboxes: Option<&str>,
+    ) -> Result<Option<BTreeSet<String>>, CallError> {
         let Some(pods) = self.cache.whole() else { return Ok(None) };
         let references: BTreeSet<String> = pods
             .iter()
             .flat_map(|status| &status.containers)
             .map(|container| container.image_ref.to_string())
-            .chain(self.store.sandbox_image().await?)
+            .chain(of_sandboxes.map(str::to_owned))
             .filter(|reference| !reference.is_empty())
             .collect();
         let mut used = BTreeSet::new();

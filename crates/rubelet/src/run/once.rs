@@ -48,11 +48,7 @@ pub(super) async fn run<R: Runtime + ImageStore>(
             // What else was wanted is unknown, so pods that other sources have started keep running, as if the agent
             // had been asked to end.
             _ = problems.wait_for(will_not_be_heard) => return Ok(Ended::Told),
-            () = &mut time_is_up => {
-                name_the_late(handle, plan);
-                take_down(handle, &plan.remarks).await;
-                return Ok(Ended::SomeFailed);
-            }
+            () = &mut time_is_up => return Ok(give_up(handle, plan).await),
         }
         let mut had_pods = false;
         loop {
@@ -84,11 +80,10 @@ pub(super) async fn run<R: Runtime + ImageStore>(
                 changed = changes.changed() => changed,
                 changed = outlook.changed() => changed,
                 () = &mut time_is_up => {
-                    name_the_late(handle, plan);
-                    take_down(handle, &plan.remarks).await;
+                    let ended = give_up(handle, plan).await;
                     // A failure to print has been reported already.
                     let _ = logs.finish().await;
-                    return Ok(Ended::SomeFailed);
+                    return Ok(ended);
                 }
             };
             if changed.is_err() {
@@ -226,25 +221,25 @@ async fn sleep_for(time: Option<Duration>) {
     }
 }
 
-/// Prints which pods have not ended in time.
-fn name_the_late(handle: &AgentHandle, plan: &Plan) {
+/// Names the pods that have not ended in time, and takes all of them down.
+async fn give_up(handle: &AgentHandle, plan: &Plan) -> Ended {
     let within = plan.timeout.map(|time| format!(" within {}", GoDuration(time))).unwrap_or_default();
-    let late = late(&handle.board().all());
+    let late = late(&handle.board().all(), &within);
     if late.is_empty() {
-        plan.remarks.print(&format!("not every manifest could be read{within}"));
+        plan.remarks.print(&format!("not all manifests were read and their pods started{within}"));
     }
-    for line in late {
-        plan.remarks.print(&clean_lines(&format!("{line}: it has not ended{within}")));
-    }
+    late.iter().for_each(|line| plan.remarks.print(&clean_lines(line)));
+    take_down(handle, &plan.remarks).await;
+    Ended::SomeFailed
 }
 
-/// Describes the pods that have not ended.
-fn late(all: &[Arc<PodView>]) -> Vec<String> {
+/// Says which pods have not ended, and how they are.
+fn late(all: &[Arc<PodView>], within: &str) -> Vec<String> {
     let late = all.iter().filter(|view| view.stage != Stage::Terminated);
     let described = late.map(|view| {
-        let summary = Summary::of_view(view);
-        let detail = summary.detail.map(|detail| format!(", {detail}")).unwrap_or_default();
-        format!("{} is {}{detail}", summary.name, summary.status)
+        let Summary { name, status, detail, .. } = Summary::of_view(view);
+        let detail = detail.map(|detail| format!(", {detail}")).unwrap_or_default();
+        format!("{name} has not ended{within}: {status}{detail}")
     });
     described.collect()
 }
